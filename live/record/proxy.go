@@ -1,5 +1,6 @@
 // Package record is a proxy between clients and servers with OpenAI's API. It forwards everything unchanged and
 // records the measurements of each request.
+//
 // It records no text: a prompt is recorded as the keyed hashes of its blocks. Read proxy.go (the upstreams),
 // exchange.go (one request and its answer), prompts.go (its hashes).
 package record

@@ -6,6 +6,7 @@
 //
 // With -write, the rows replace the rows of internal/accuracy, which the program quotes. The tables replace the
 // tables between the marks of a document.
+//
 // Read main.go, servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. The exit code is 3
 // if a bound is missed. The bounds are mean TPOT within 15 % and KV tokens within 5 %. They apply to data sheets and
 // measured operators, on the servers that are not marked as unbounded.

@@ -4,6 +4,7 @@ import "strconv"
 
 // Schedule contains the calls of a planner during a replay. The planner reads the state of the cluster, changes the
 // size of the pools, and reads the report at the end.
+//
 // The reference gets the schedule as JSON.
 type Schedule struct {
 	Trace        string   `json:"trace"` // path of the file

@@ -8,10 +8,12 @@
 //
 // One question is also planned for prefill and decode workers with a tensor parallelism for each pool. For it, the
 // search must find as few GPUs as the exhaustive plan.
+//
 // The tool prints a line for each question and the costs of both. A cost is a number of replayed requests. A replay
 // of a part of the workload counts only the requests of this part. The exit code is 1 if the search missed a
 // question. It is also 1 if the search replayed more than 5 % of the requests of the exhaustive plans over all 40
 // questions.
+//
 // With -keep, the answers of exhaustive plans are stored in a directory and reused, for changes of the search alone.
 // With -calibrate, it plans synthetic systems with a known truth instead. The exit code is then 1 if plans at 90 %
 // hold for less than 85 % or more than 95 % of new workloads. For few systems, two standard errors are added.

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// file is a file of an archive, or of the release.
+// file is a file of an archive or of the release.
 type file struct {
 	name    string
 	data    []byte
-	program bool // it may be run
+	program bool // the file is executable
 }
 
 func (f file) mode() int64 {
@@ -28,15 +28,15 @@ func (f file) mode() int64 {
 	return 0o644
 }
 
-// sortFiles returns files by name.
+// sortFiles returns files sorted by name.
 func sortFiles(files []file) []file {
 	sorted := slices.Clone(files)
 	slices.SortFunc(sorted, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return sorted
 }
 
-// packTar returns files below a folder as a packed tar archive. Of where and when it is
-// made nothing is in it.
+// packTar returns files as a compressed tar archive below a folder. The archive does not contain the build machine or
+// the build time.
 func packTar(folder string, files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -68,7 +68,7 @@ func writeTar(w io.Writer, prefix string, files []file, at time.Time) error {
 	return t.Close()
 }
 
-// packZip returns files below a folder, "" for none, as a zip archive.
+// packZip returns files as a zip archive below a folder; "": no folder.
 func packZip(folder string, files []file, at time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// bill is a list of materials in the JSON form of CycloneDX 1.6.
+// bill is a bill of materials in the JSON format of CycloneDX 1.6.
 type bill struct {
 	Format     string       `json:"bomFormat"`
 	Spec       string       `json:"specVersion"`
@@ -45,8 +45,8 @@ type dependency struct {
 	On  []string `json:"dependsOn"`
 }
 
-// makeBill returns the list of the modules that the programs of a platform are linked
-// with, as the linker noted them in these programs, and of the Go release.
+// makeBill returns the bill of the modules in the programs of a platform, and of the Go release. The linker recorded
+// the modules in the programs.
 func (r *release) makeBill(p platform, programs []file) ([]byte, error) {
 	whole := component{Type: "application", Ref: "release", Name: "replay", Version: r.version, Properties: []property{
 		{"replay:commit", r.commit}, {"replay:platform", p.String()},

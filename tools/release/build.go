@@ -18,24 +18,24 @@ import (
 	"github.com/replay-llm/replay/internal/licenses"
 )
 
-// platform is a system and a processor by their names in Go.
+// platform is an operating system and a processor with their names in Go.
 type platform struct{ system, processor string }
 
 func (p platform) String() string { return p.system + "/" + p.processor }
 
-// release is a commit and what is made of it.
+// release is a release of a commit.
 type release struct {
 	root      string // the repository
-	source    string // a checkout of the commit, and of nothing else
+	source    string // a clean checkout of the commit
 	commit    string
-	version   string // its tag without the v, or devel and the begin of its name
+	version   string // tag without the v, or devel- and the start of the commit hash
 	time      time.Time
 	platforms []platform
 
 	onlyWheels bool
 }
 
-// listPlatforms returns the platforms that are released.
+// listPlatforms returns all platforms of a release.
 func listPlatforms() []platform {
 	var all []platform
 	for _, system := range []string{"linux", "darwin", "windows"} {
@@ -44,10 +44,10 @@ func listPlatforms() []platform {
 	return all
 }
 
-// listPrograms returns the programs that are released.
+// listPrograms returns the programs of a release.
 func listPrograms() []string { return []string{"replay", "replay-live"} }
 
-// folderOf returns where a program is in the repository.
+// folderOf returns the folder of a program in the repository.
 func folderOf(program string) string {
 	if program == "replay-live" {
 		return "./live/cmd/" + program
@@ -55,8 +55,7 @@ func folderOf(program string) string {
 	return "./cmd/" + program
 }
 
-// newRelease returns the release of a commit of the repository at root, for platforms, or
-// for all where none are named.
+// newRelease returns the release of a commit of the repository at root. No platforms means all platforms.
 func newRelease(root, commit string, platforms []string) (*release, error) {
 	r := &release{root: root}
 	if len(platforms) == 0 {
@@ -90,7 +89,7 @@ func newRelease(root, commit string, platforms []string) (*release, error) {
 	return r, nil
 }
 
-// noteChanges prints how many changes of the checkout are left out.
+// noteChanges prints the number of uncommitted changes, which the release does not contain.
 func (r *release) noteChanges() error {
 	text, err := r.run(r.root, nil, "git", "status", "--porcelain")
 	if text != "" {
@@ -99,10 +98,10 @@ func (r *release) noteChanges() error {
 	return err
 }
 
-// tagged reports whether the commit has a version, and files of it an address.
+// tagged reports whether the commit has a version tag, so that its files have a URL.
 func (r *release) tagged() bool { return !strings.HasPrefix(r.version, "devel-") }
 
-// name is what the names of all files of the release begin with.
+// name returns the prefix of all file names of the release.
 func (r *release) name() string { return "replay_" + r.version }
 
 func (r *release) archiveName(p platform) string {
@@ -113,7 +112,7 @@ func (r *release) archiveName(p platform) string {
 	return name + ".tar.gz"
 }
 
-// run returns what a command prints on standard output.
+// run runs a command and returns its standard output.
 func (r *release) run(dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
@@ -125,8 +124,8 @@ func (r *release) run(dir string, env []string, name string, args ...string) (st
 	return out.String(), nil
 }
 
-// checkOut clones the commit, so that nothing that is not in it gets into the release,
-// and the Go command sees a clean checkout to take the version from.
+// checkOut clones the commit. The release then has no uncommitted files, and the Go command reads the version from a
+// clean checkout.
 func (r *release) checkOut(dir string) error {
 	r.source = dir
 	root, err := filepath.Abs(r.root)
@@ -140,8 +139,8 @@ func (r *release) checkOut(dir string) error {
 	return err
 }
 
-// buildEnv is the environment of a build for a platform: nothing that changes a byte
-// comes from that of this process.
+// buildEnv returns environment variables for a platform. They fix all variables of this process that would change the
+// programs.
 func buildEnv(p platform) []string {
 	return []string{
 		"GOOS=" + p.system, "GOARCH=" + p.processor, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=",
@@ -176,7 +175,7 @@ func (r *release) build(dir string, p platform, programs ...string) ([]file, err
 	return all, nil
 }
 
-// checkVersion runs a program of this platform and compares the version that it prints with the release's.
+// checkVersion runs a program of this platform and compares its version with the version of the release.
 func (r *release) checkVersion(path string) error {
 	text, err := r.run(".", nil, path, "version", "--json")
 	if err != nil {
@@ -199,7 +198,7 @@ func (r *release) checkVersion(path string) error {
 	return nil
 }
 
-// legalFile has the licenses of what is linked in.
+// legalFile contains the licenses of linked libraries.
 const legalFile = "LICENSES-OF-LIBRARIES.txt"
 
 // gatherShared returns the files that are the same on every platform: the license, licenses of linked libraries, the
@@ -236,8 +235,8 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	return all, err
 }
 
-// explorerFile is the page from which replay report --live makes its pages: the same on every platform, and in each
-// archive with the programs.
+// explorerFile is the template page of replay report --live. It is the same on every platform, and each archive
+// contains it.
 const explorerFile = "explorer.html"
 
 // makeExplorer returns the explorer's page that needs no server.
@@ -255,10 +254,10 @@ func (r *release) makeExplorer() (file, error) {
 	return file{name: explorerFile, data: data}, err
 }
 
-// gatherLicenses returns the license texts of all modules that the programs of any platform are linked with, as the
-// licenses require. An archive has the same content whichever archives are made with it.
+// gatherLicenses returns the license texts of all linked modules of all platforms, as the licenses require. The text
+// thus does not depend on the selected platforms.
 func (r *release) gatherLicenses() ([]byte, error) {
-	modules := make(map[string]string) // folders, by name and version
+	modules := make(map[string]string) // folders by name and version
 	for _, p := range listPlatforms() {
 		args := []string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}"}
 		for _, name := range listPrograms() {

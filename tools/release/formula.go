@@ -7,10 +7,10 @@ import (
 	"text/template"
 )
 
-// sourceURL is where the repository is, and releases below it.
+// sourceURL is the URL of the repository.
 const sourceURL = "https://github.com/replay-llm/replay"
 
-// formulaText is the formula of a release; its fields are those of formula.
+// formulaText is the template of a Homebrew formula. Its fields are those of formula.
 const formulaText = `# Made by make release.
 class Replay < Formula
   desc "Simulate LLM inference clusters on recorded or synthetic workloads"
@@ -44,7 +44,7 @@ class Replay < Formula
 end
 `
 
-// formula is what a formula for Homebrew has of a release.
+// formula contains the fields of formulaText.
 type formula struct {
 	Source, Version string
 	Systems         map[string][]formulaArchive

@@ -8,8 +8,7 @@ import (
 	"fmt"
 )
 
-// checkHeader refuses a program that is not for a platform, or wants a library of it
-// where none is needed.
+// checkHeader rejects a program of a different platform, and a Linux program that requires a library.
 func checkHeader(program []byte, p platform) error {
 	var machine any
 	var err error

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// imagePlatform is what the image holds for a platform.
+// imagePlatform contains the image content for one platform.
 type imagePlatform struct {
 	platform
 	programs []file
 }
 
-// Types of the parts of an image, by the image format of the Open Container Initiative.
+// Media types of the Open Container Initiative's image format.
 const (
 	indexType    = "application/vnd.oci.image.index.v1+json"
 	manifestType = "application/vnd.oci.image.manifest.v1+json"
@@ -23,7 +23,7 @@ const (
 	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// descriptor names a part of an image by its content.
+// descriptor identifies a part of an image by its digest.
 type descriptor struct {
 	Type        string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -41,7 +41,7 @@ type manifest struct {
 	Notes     map[string]string `json:"annotations,omitempty"`
 }
 
-// imageConfig is how a container of the image runs.
+// imageConfig configures the containers of the image.
 type imageConfig struct {
 	Created      string      `json:"created"`
 	Architecture string      `json:"architecture"`
@@ -70,7 +70,7 @@ type history struct {
 	By      string `json:"created_by"`
 }
 
-// layout gathers the files of an image layout.
+// layout collects the files of an image layout.
 type layout struct {
 	files []file
 	known map[string]bool
@@ -86,14 +86,14 @@ func (l *layout) addBlob(kind string, data []byte) descriptor {
 	return descriptor{Type: kind, Digest: "sha256:" + sum, Size: len(data)}
 }
 
-// addJSON adds a part that is a JSON document.
+// addJSON adds a JSON document as a part.
 func (l *layout) addJSON(kind string, value any) (descriptor, error) {
 	data, err := json.Marshal(value)
 	return l.addBlob(kind, data), err
 }
 
-// makeImage returns an image layout as a tar archive. Its only files are the programs and a folder for temporary
-// ones.
+// makeImage returns an image layout as a tar archive. The image contains only the programs and the folders tmp and
+// work.
 func (r *release) makeImage(platforms []imagePlatform) ([]byte, error) {
 	l := &layout{known: make(map[string]bool)}
 	labels := map[string]string{

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// checkLive unpacks an archive of this platform and runs its program, which must make a live page of a run with
-// nothing but the archive.
+// checkLive unpacks an archive of this platform and runs its program. The program must make a live page of a run
+// without further files.
 func (r *release) checkLive(name string, archive []byte) error {
 	dir, err := os.MkdirTemp("", "release-archive-")
 	if err != nil {

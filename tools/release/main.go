@@ -1,10 +1,11 @@
-// Command release makes the release of a commit: archives of both programs for each platform, a container image, a
-// formula for Homebrew, lists of what is linked in, wheels for Python, and the checksums of all of it. The same commit
-// gives the same bytes. CONTRIBUTING.md describes what it makes.
+// Command release makes the release of a commit. A release has archives of both programs for each platform, a
+// container image and a formula for Homebrew. It also has bills of materials, Python wheels, and the checksums of all
+// files. The same commit gives the same bytes. CONTRIBUTING.md describes the files.
 //
-// GoReleaser makes reproducible archives too, but by its documentation it calls syft for bills of materials and uv or poetry for wheels, which do not
-// contain the programs, and its images need Docker or, with ko, a base image from a registry. The wheels, the image without a base, and the comparison
-// of two builds (-twice) would stay here; this command requires a Go toolchain alone.
+// GoReleaser makes reproducible archives too. By its documentation, it requires syft for bills of materials, and uv
+// or poetry for wheels, which do not contain the programs. Its images require Docker or, with ko, a base image from a
+// registry. The wheels, the image without a base, and the comparison of two builds (-twice) would still need this
+// command. This command requires only a Go toolchain.
 //
 // Read main.go, build.go, archive.go, image.go, bill.go, formula.go, wheel.go.
 package main
@@ -47,11 +48,11 @@ func main() {
 	}
 }
 
-// sumsFile is the file that every release ends with.
+// sumsFile is the last file of every release.
 const sumsFile = "SHA256SUMS"
 
-// makeInto makes all files of a release in the folder out, and the folders above it. It replaces the release
-// that is there when all is made, and nothing else.
+// makeInto makes all files of a release in the folder out, and creates missing parent folders. It replaces an
+// existing release only after all files are made. It does not replace a folder without a release.
 func (r *release) makeInto(out string) error {
 	entries, err := os.ReadDir(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +136,7 @@ func (r *release) makeAll(out string) error {
 	return os.WriteFile(filepath.Join(out, sumsFile), formatSums(sums), 0o644)
 }
 
-// makeRest returns the files that are of several platforms.
+// makeRest returns the files that concern several platforms.
 func (r *release) makeRest(images []imagePlatform, page file, sums []checksum) ([]file, error) {
 	var rest []file
 	if len(images) > 0 {
@@ -156,7 +157,7 @@ func (r *release) makeRest(images []imagePlatform, page file, sums []checksum) (
 	return rest, nil
 }
 
-// packPlatform returns the archive of a platform and the bill of what is in it.
+// packPlatform returns the archive of a platform and its bill of materials.
 func (r *release) packPlatform(p platform, programs, shared []file) ([]file, error) {
 	all := append(append([]file{}, programs...), shared...)
 	pack, name := packTar, r.archiveName(p)
@@ -181,7 +182,7 @@ func (r *release) packPlatform(p platform, programs, shared []file) ([]file, err
 	return []file{{name: name, data: archive}, {name: r.name() + "_" + p.system + "_" + p.processor + ".cdx.json", data: bill}, wheel}, err
 }
 
-// checksum is the sum of a file of the release.
+// checksum is the checksum of a file of the release.
 type checksum struct{ name, sum string }
 
 // store writes a file and adds its checksum to sums.
@@ -191,7 +192,7 @@ func (r *release) store(out string, f file, sums []checksum) ([]checksum, error)
 	return sums, os.WriteFile(filepath.Join(out, f.name), f.data, 0o644)
 }
 
-// formatSums returns checksums as sha256sum --check reads them.
+// formatSums returns checksums in the format of sha256sum --check.
 func formatSums(sums []checksum) []byte {
 	var b bytes.Buffer
 	for _, s := range sums {
@@ -200,7 +201,7 @@ func formatSums(sums []checksum) []byte {
 	return b.Bytes()
 }
 
-// checkAgain makes the release again elsewhere and compares the checksums.
+// checkAgain makes the release a second time in a different folder and compares the checksums.
 func (r *release) checkAgain(out string) error {
 	again, err := os.MkdirTemp("", "release-again-")
 	if err != nil {

@@ -22,8 +22,7 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// smallProgram is a program small enough to be released in a test. It prints the version that the releases of replay
-// are asked for.
+// smallProgram is a small program for test releases. It prints the version in the format that checkVersion reads.
 const smallProgram = `package main
 
 import (
@@ -102,8 +101,7 @@ func main() {
 }
 `
 
-// makeRepository returns a repository with the small programs in it, and a way to run
-// git there.
+// makeRepository returns a repository with the small programs, and a function that runs git in it.
 func makeRepository(t *testing.T) (dir string, git func(args ...string)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -137,8 +135,7 @@ func makeRepository(t *testing.T) (dir string, git func(args ...string)) {
 	return dir, git
 }
 
-// A release of a commit is made of that commit, whatever lies about, has all its parts,
-// and is made with the same bytes again.
+// A release contains all files, built from the commit only. A second build gives the same bytes.
 func TestRelease(t *testing.T) {
 	optional.Program(t, "git", "--version")
 	if runtime.GOOS != "linux" {
@@ -238,8 +235,8 @@ func readTar(t *testing.T, data []byte, packed bool) map[string][]byte {
 	}
 }
 
-// checkImage follows an image layout from its index to the programs: each part is there
-// by its digest and of the stated length.
+// checkImage follows an image layout from its index to the programs. Each part must exist with its digest and its
+// length.
 func checkImage(t *testing.T, image, program []byte) {
 	t.Helper()
 	files := readTar(t, image, false)
@@ -279,7 +276,7 @@ func checkImage(t *testing.T, image, program []byte) {
 	}
 }
 
-// checkBill looks whether all that is named in a bill is described there, once.
+// checkBill checks that each component that a bill refers to is described once.
 func checkBill(t *testing.T, text []byte) {
 	t.Helper()
 	var b bill
@@ -305,8 +302,7 @@ func checkBill(t *testing.T, text []byte) {
 	}
 }
 
-// Archives do not depend on the order in which files were found; all have one time, and
-// programs may be run.
+// Archives do not depend on the order of the files. All files have the same time, and programs are executable.
 func TestArchives(t *testing.T) {
 	at := time.Unix(1700000000, 0).UTC()
 	files := []file{{name: "b/x", data: []byte("x")}, {name: "a", data: []byte("run"), program: true}}
@@ -332,7 +328,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// A program of another platform is refused, and so is what is no program.
+// checkHeader rejects programs of different platforms and files that are not programs.
 func TestCheckHeader(t *testing.T) {
 	path, err := os.Executable()
 	if err != nil {
@@ -358,8 +354,8 @@ func TestCheckHeader(t *testing.T) {
 	}
 }
 
-// What is asked for is said when it cannot be.
-// What is refused is refused without git: a folder without a repository will do.
+// Wrong platforms, folders and licenses are rejected with an error that names the problem. These checks do not
+// require git.
 func TestRefusals(t *testing.T) {
 	if _, err := newRelease(t.TempDir(), "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": must be linux`) {
 		t.Error(err)

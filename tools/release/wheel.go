@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// distribution is the name by which pip installs the package replay.
+// distribution is the name of the package replay for pip.
 const distribution = "replay-llm"
 
-// wheelMetadata is what pip reads of a wheel, before the page about it. Of the tables of Arrow
-// there is no build for Windows on arm64; Polars reads the files there.
+// wheelMetadata is the metadata of a wheel, without the description. pyarrow has no build for Windows on arm64, so
+// Polars reads the files there.
 const wheelMetadata = `Metadata-Version: 2.1
 Name: ` + distribution + `
 Version: %s
@@ -38,7 +38,7 @@ Description-Content-Type: text/markdown
 
 %s`
 
-// makeWheel returns the wheel of a platform: the package for Python with the program in it.
+// makeWheel returns the wheel of a platform. It contains the Python package and the program.
 func (r *release) makeWheel(p platform, program file, legal []byte) (file, error) {
 	version, err := pythonVersion(r.version)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *release) makeWheel(p platform, program file, legal []byte) (file, error
 	return file{name: base + "-py3-none-" + strings.Join(tags, ".") + ".whl", data: packed}, err
 }
 
-// gatherPackage returns the files of the package for Python, except the program.
+// gatherPackage returns the files of the Python package, without the program.
 func (r *release) gatherPackage() (all []file, err error) {
 	root := filepath.Join(r.source, "python", "src")
 	err = filepath.WalkDir(filepath.Join(root, "replay"), func(path string, d fs.DirEntry, err error) error {
@@ -99,7 +99,7 @@ func (r *release) gatherPackage() (all []file, err error) {
 	return all, err
 }
 
-// makeRecord lists files with their sums, and itself without one.
+// makeRecord returns the RECORD: all files with their checksums, and RECORD itself without a checksum.
 func makeRecord(files []file, own string) []byte {
 	var b bytes.Buffer
 	for _, f := range sortFiles(files) {
@@ -110,7 +110,7 @@ func makeRecord(files []file, own string) []byte {
 	return b.Bytes()
 }
 
-// pythonVersion returns a version as Python's packages have it: 1.2.3-rc.1 is 1.2.3rc1.
+// pythonVersion returns a version in Python's format: 1.2.3-rc.1 is 1.2.3rc1.
 func pythonVersion(version string) (string, error) {
 	if commit, ok := strings.CutPrefix(version, "devel-"); ok {
 		return "0.0.0.dev0+g" + commit, nil
@@ -125,8 +125,8 @@ func pythonVersion(version string) (string, error) {
 	return m[1] + map[string]string{"alpha": "a", "beta": "b", "rc": "rc"}[m[2]] + m[3], nil
 }
 
-// wheelTags returns the platforms for which pip takes a wheel. A program that wants no library
-// runs with every one of Linux.
+// wheelTags returns the platform tags of a wheel for pip. A program without libraries runs on every Linux
+// distribution.
 func wheelTags(p platform, program []byte) ([]string, error) {
 	switch p.system {
 	case "linux":
@@ -140,7 +140,7 @@ func wheelTags(p platform, program []byte) ([]string, error) {
 	return []string{"win_" + p.processor}, nil
 }
 
-// leastMacOS returns the oldest macOS that a program declares.
+// leastMacOS returns the oldest macOS version that a program supports.
 func leastMacOS(program []byte) (int, error) {
 	f, err := macho.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -155,7 +155,7 @@ func leastMacOS(program []byte) (int, error) {
 	return 0, fmt.Errorf("a program for macOS has no minimum version, expected LC_BUILD_VERSION")
 }
 
-// makeWheels makes the wheels of all platforms in a folder, and nothing else.
+// makeWheels makes only the wheels of all platforms in a folder.
 func (r *release) makeWheels(out, work string) error {
 	legal, err := r.gatherLicenses()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// checkWheel checks that the RECORD of a wheel lists every file with its exact content, and that the wheel has the
-// parts that pip requires.
+// checkWheel checks that the RECORD of a wheel lists every file with its checksum and size. It also checks that the
+// wheel has the parts that pip requires.
 func checkWheel(t *testing.T, wheel, program []byte) {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(wheel), int64(len(wheel)))
@@ -70,7 +70,7 @@ func checkWheel(t *testing.T, wheel, program []byte) {
 	}
 }
 
-// Versions are ones that pip orders as intended, or none.
+// A converted version has the order that pip requires, or is an error.
 func TestPythonVersion(t *testing.T) {
 	for version, want := range map[string]string{
 		"1.2.3": "1.2.3", "1.2.3-rc.1": "1.2.3rc1", "0.1.0-alpha.2": "0.1.0a2", "0.1.0-beta3": "0.1.0b3", "devel-0123abcd": "0.0.0.dev0+g0123abcd",
@@ -86,7 +86,7 @@ func TestPythonVersion(t *testing.T) {
 	}
 }
 
-// A wheel for macOS has the tag of the oldest macOS that its program declares.
+// The tag of a macOS wheel has the oldest macOS version that the program supports.
 func TestWheelTags(t *testing.T) {
 	for p, want := range map[platform]string{
 		{"linux", "arm64"}:   "manylinux2014_aarch64 manylinux_2_17_aarch64 musllinux_1_1_aarch64",

@@ -2,7 +2,7 @@
 //
 //	go generate ./tools/schemas
 //
-// Its tests hold the YAML files of the repository to their schemas, and hold the schemas to what the program reads.
+// Its tests compare the YAML files of the repository with the schemas, and the schemas with the program.
 package main
 
 //go:generate go run -C ../.. ./tools/schemas
@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// printSchema returns what replay schema prints for a kind of file.
+// printSchema returns the output of replay schema for a kind of file.
 func printSchema(ctx context.Context, program, name string) ([]byte, error) {
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, "schema", name)

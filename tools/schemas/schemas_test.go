@@ -17,11 +17,11 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// known is a kind of file.
+// known describes a kind of file.
 type known struct {
-	files []string // patterns, below the repository
-	wrong []string // that the schema and the program refuse
-	use   []string // the command that reads one, with FILE in it
+	files []string // file patterns, relative to the repository
+	wrong []string // files that the schema and the program reject
+	use   []string // command that reads a file, with the placeholder FILE
 }
 
 // listKnown returns the kinds of files by the name of their schema.
@@ -44,7 +44,7 @@ func listKnown() map[string]known {
 	}
 }
 
-// checker holds files to schemas and to the program.
+// checker checks files with their schemas and with the program.
 type checker struct {
 	program string
 	schemas map[string]*jsonschema.Schema
@@ -77,7 +77,7 @@ func newChecker(t *testing.T) *checker {
 	return c
 }
 
-// validate returns what the schema of a kind refuses in a text of YAML.
+// validate returns the error of the schema of a kind for a YAML text.
 func (c *checker) validate(t *testing.T, kind string, text []byte) error {
 	t.Helper()
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -100,7 +100,7 @@ func (c *checker) validate(t *testing.T, kind string, text []byte) error {
 	}
 }
 
-// refuses reports whether the program refuses a file, and returns its error.
+// refuses reports whether the program rejects a file, and returns its output.
 func (c *checker) refuses(path string, use []string) (string, bool) {
 	args := slices.Clone(use)
 	args[slices.Index(args, "FILE")] = path
@@ -109,7 +109,8 @@ func (c *checker) refuses(path string, use []string) (string, bool) {
 	return string(text), err != nil
 }
 
-// TestFilesFitSchemas holds every file of a kind to its schema. With a key that is not known, the schema and the program refuse it.
+// TestFilesFitSchemas checks that every file of a kind matches its schema. If the file has an unknown key, the schema
+// and the program reject it.
 func TestFilesFitSchemas(t *testing.T) {
 	c := newChecker(t)
 	for kind, k := range listKnown() {
@@ -147,7 +148,7 @@ func TestFilesFitSchemas(t *testing.T) {
 	}
 }
 
-// spoil returns a file with a key that no file has: in its first entry if it is a list.
+// spoil adds an unknown key to a file. If the file is a list, it adds the key to the first entry.
 func spoil(text []byte) []byte {
 	var lines []string
 	done := false
@@ -169,7 +170,7 @@ func spoil(text []byte) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// TestSchemasRefuse holds that files that the program refuses for a key or a value are refused by the schema.
+// TestSchemasRefuse checks that the schemas reject the files that the program rejects because of a key or a value.
 func TestSchemasRefuse(t *testing.T) {
 	c := newChecker(t)
 	for kind, k := range listKnown() {
@@ -188,7 +189,8 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 }
 
-// TestAllFilesAreKnown holds that every YAML file of examples and testdata has a schema, or is of another program.
+// TestAllFilesAreKnown checks that every YAML file of examples and testdata has a schema or belongs to a different
+// program.
 func TestAllFilesAreKnown(t *testing.T) {
 	t.Chdir("../..")
 	others := []string{"examples/fleet/", "examples/stack/", "examples/scale/argo.yaml", "examples/scale/kubernetes.yaml", "testdata/policies/llm-d-322.yaml"}
@@ -215,7 +217,8 @@ func TestAllFilesAreKnown(t *testing.T) {
 	}
 }
 
-// TestExamplesNameSchemas holds that YAML files of examples name a schema that is there, as the program prints it.
+// TestExamplesNameSchemas checks that each YAML file of examples names an existing schema, and that the schema is up
+// to date.
 func TestExamplesNameSchemas(t *testing.T) {
 	c := newChecker(t)
 	for kind, k := range listKnown() {

@@ -23,7 +23,7 @@ var (
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which checks pages for accessibility")
 )
 
-// driver opens pages one after the other in a frame, and tells the server the result of each.
+// driver opens pages one after the other in a frame, and reports the result of each page to the server.
 const driver = `<body><iframe id="f" width="%d" height="1200"></iframe><img src="/held"><script>
 (async () => {
   for (const page of %s) {
@@ -62,8 +62,8 @@ const driver = `<body><iframe id="f" width="%d" height="1200"></iframe><img src=
 })().finally(() => fetch("/done", { method: "POST" }));
 </script>`
 
-// In a real browser, on a wide screen and on a phone, no page loads anything from elsewhere,
-// complains, or is wider than the screen, all pictures are shown, and the search finds.
+// No page loads a resource from a different host, logs an error, or is wider than the screen. All pictures load, and
+// the search finds pages. The test uses a real browser with a wide and a narrow screen.
 func TestBrowser(t *testing.T) {
 	if *browser == "" {
 		t.Skip("skipped: only with -browser and the folder of a site (make docs-site browser)")
@@ -75,7 +75,7 @@ func TestBrowser(t *testing.T) {
 	}
 	pages := []string{"search.html?q=preemption"}
 	for name := range found.anchors {
-		if !strings.HasPrefix(name, "gallery/") { // the tests of report/html cover these
+		if !strings.HasPrefix(name, "gallery/") { // the tests of report/html cover these pages
 			pages = append(pages, name)
 		}
 	}
@@ -87,7 +87,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("file", func(t *testing.T) { searchFile(t, chromium) })
 }
 
-// openPages opens pages in frames of a width, in a browser with flags.
+// openPages opens pages in frames of the given width, in a browser with the given flags.
 func openPages(t *testing.T, chromium string, pages []string, width int, flags ...string) {
 	list, err := json.Marshal(pages)
 	if err != nil {
@@ -114,10 +114,10 @@ func openPages(t *testing.T, chromium string, pages []string, width int, flags .
 			for _, wrong := range report.Wrong {
 				t.Errorf("%s %s", report.Page, wrong)
 			}
-			seen++ // the driver tells of one page at a time
+			seen++ // the driver reports one page at a time
 		case r.URL.Path == "/done":
 			close(done)
-		case r.URL.Path == "/held": // the driver is not loaded before it has come to its end
+		case r.URL.Path == "/held": // this request ends after the driver is done, so that the page keeps loading
 			<-done
 		default:
 			http.NotFound(w, r)
@@ -133,7 +133,7 @@ func openPages(t *testing.T, chromium string, pages []string, width int, flags .
 	}
 }
 
-// searchFile searches in the site as it lies on the disk.
+// searchFile searches in the site with a file URL.
 func searchFile(t *testing.T, chromium string) {
 	folder, err := filepath.Abs(*browser)
 	if err != nil {
@@ -151,13 +151,13 @@ func searchFile(t *testing.T, chromium string) {
 	}
 }
 
-// drawn is what a browser made of a page, and what it said meanwhile.
+// drawn contains the DOM of a page and the log of the browser.
 type drawn struct{ text, said string }
 
-// dump opens an address in the browser.
+// dump opens a URL in the browser.
 func dump(t *testing.T, chromium, address string, flags ...string) drawn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute) // axe takes a second or two for each page
+	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute) // axe takes one or two seconds per page
 	defer cancel()
 	cmd := exec.CommandContext(ctx, chromium, append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--window-size=1500,1300", "--enable-logging=stderr", "--dump-dom", address)...)

@@ -15,21 +15,21 @@ import (
 	"golang.org/x/net/html"
 )
 
-// checker holds what the pages of a site link to and what there is.
+// checker contains the links of a site and their possible targets.
 type checker struct {
 	files   map[string]bool            // by path from the root of the site
-	anchors map[string]map[string]bool // of each page
+	anchors map[string]map[string]bool // anchors of each page
 	links   []link
 	wrong   []string
 }
 
-// link is what a page refers to.
+// link is a reference in a page.
 type link struct {
 	page, tag, target string
-	loads             bool // the browser loads it with the page
+	loads             bool // the browser loads the target with the page
 }
 
-// reportCheck checks the site in a folder and prints how much it has checked.
+// reportCheck checks the site in a folder and prints the number of checked links.
 func reportCheck(dir string) error {
 	c, err := checkSite(dir)
 	if err != nil {
@@ -51,7 +51,7 @@ func reportCheck(dir string) error {
 	return nil
 }
 
-// checkSite reads all pages and style sheets of a site and follows their links.
+// checkSite reads all pages and style sheets of a site and checks their links.
 func checkSite(dir string) (*checker, error) {
 	c := &checker{files: make(map[string]bool), anchors: make(map[string]map[string]bool)}
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -80,7 +80,7 @@ func checkSite(dir string) (*checker, error) {
 	return c, err
 }
 
-// readPage takes in the anchors and the links of a page.
+// readPage reads the anchors and the links of a page.
 func (c *checker) readPage(file, name string) error {
 	f, err := os.Open(file)
 	if err != nil {
@@ -100,10 +100,10 @@ func (c *checker) readPage(file, name string) error {
 	return nil
 }
 
-// readElement takes in what an element names and what it refers to.
+// readElement reads the anchors and the links of an element.
 func (c *checker) readElement(n *html.Node, page string) {
 	if n.Namespace == "svg" && n.Data != "image" && n.Data != "a" {
-		return // use refers to what stands in the page
+		return // the element use refers to elements of the same page
 	}
 	attributes := make(map[string]string)
 	for _, a := range n.Attr {
@@ -133,14 +133,14 @@ func (c *checker) readElement(n *html.Node, page string) {
 	}
 }
 
-// add adds the reference of an attribute, if there is one.
+// add adds the link in an attribute, if the attribute exists.
 func (c *checker) add(page, tag string, attributes map[string]string, key string, loads bool) {
 	if target, ok := attributes[key]; ok {
 		c.links = append(c.links, link{page, tag, strings.TrimSpace(target), loads})
 	}
 }
 
-// readSheet takes in what a style sheet loads.
+// readSheet reads the links in a style sheet.
 func (c *checker) readSheet(file, name string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *checker) readSheet(file, name string) error {
 	return nil
 }
 
-// follow notes what is wrong with a link.
+// follow checks a link and records errors.
 func (c *checker) follow(l link) {
 	wrong := func(format string, args ...any) {
 		c.wrong = append(c.wrong, fmt.Sprintf("%s: <%s> %s: ", l.page, l.tag, l.target)+fmt.Sprintf(format, args...))

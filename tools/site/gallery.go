@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/internal/script"
 )
 
-// makeGallery runs the commands of the gallery in docs/explore.md in the folder work, and shows the pages
-// that they leave below them.
+// makeGallery runs the commands of the gallery in docs/explore.md in the folder work. It adds the resulting pages to
+// the sections of their commands.
 func (s *site) makeGallery(work string) error {
 	if err := s.enterGallery(work); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (s *site) makeGallery(work string) error {
 	})
 }
 
-// enterGallery makes the folder in which the commands run: with the test data and the files of cmd, and with the program
-// in its folder bin.
+// enterGallery makes the folder in which the commands run. The folder has the test data, the files of cmd, and the
+// program in the folder bin.
 func (s *site) enterGallery(work string) error {
 	if err := os.RemoveAll(work); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (s *site) enterGallery(work string) error {
 	return run(s.root, "go", "build", "-trimpath", "-o", bin, "./cmd/replay")
 }
 
-// runCase runs a command of a page by the shell.
+// runCase runs a command of a page in a shell.
 func runCase(work, command string) error {
 	bin, err := filepath.Abs(filepath.Join(work, "bin"))
 	if err != nil {
@@ -86,7 +86,7 @@ func runCase(work, command string) error {
 	return nil
 }
 
-// listLeft returns the pages that the commands of a section leave.
+// listLeft returns the names of the pages that the commands of a section write.
 func listLeft(section string) []string {
 	var names []string
 	for _, m := range regexp.MustCompile(`--(?:html|out) (\S+\.html)`).FindAllStringSubmatch(section, -1) {
@@ -95,7 +95,7 @@ func listLeft(section string) []string {
 	return names
 }
 
-// showPage puts a page that a command left into the site, and returns what shows it.
+// showPage copies a page of a command to the site, and returns the text that embeds it.
 func (s *site) showPage(work, name, section string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(work, filepath.FromSlash(name)))
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// makeKeys makes the page of the report's keys: the keys that the program writes, with their definitions and the
-// values of a run.
+// makeKeys makes the page of the report's keys. It lists each key with its definition and its value in one run.
 func (s *site) makeKeys() error {
 	dir, err := os.MkdirTemp("", "site-")
 	if err != nil {
@@ -40,7 +39,7 @@ func (s *site) makeKeys() error {
 	return s.write("reference/report-keys.md", []byte(fmt.Sprintf(keysHead, strings.Join(command, " "))+page))
 }
 
-// keysHead is what the page of the keys begins with.
+// keysHead is the beginning of the page of keys.
 const keysHead = `# Keys of the report
 
 Every key that each report has, made from the program when this site was built. The examples are those of
@@ -52,7 +51,7 @@ terms of the definitions.
 
 `
 
-// writeKeys returns the table of keys. A key that the run has not is an error.
+// writeKeys returns the table of keys. A key without a value in the run is an error.
 func writeKeys(values map[string]json.RawMessage) (string, error) {
 	var b strings.Builder
 	b.WriteString("| Key | Unit | Definition | Example |\n| --- | --- | --- | ---: |\n")
@@ -64,7 +63,7 @@ func writeKeys(values map[string]json.RawMessage) (string, error) {
 		m, statistic := collector.Named(f.Key)
 		text := m.Text
 		if statistic != nil {
-			text, _, _ = strings.Cut(text, ";") // then how many samples there are
+			text, _, _ = strings.Cut(text, ";") // the omitted text is about the number of samples
 			text += ": " + statistic.Text
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Key, m.Unit, text, shortenNumber(value))
@@ -72,7 +71,7 @@ func writeKeys(values map[string]json.RawMessage) (string, error) {
 	return b.String(), nil
 }
 
-// shortenNumber returns a number with three decimals at most.
+// shortenNumber returns a number with at most three decimals.
 func shortenNumber(value json.RawMessage) string {
 	text := string(value)
 	if whole, decimals, ok := strings.Cut(text, "."); ok && len(decimals) > 3 {

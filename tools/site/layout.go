@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// site is a site that is being made.
+// site is a site during its build.
 type site struct {
 	root   string            // the checkout
-	source string            // where the pages are laid out for Sphinx
-	places map[string]string // of the files that are laid out, by path in the checkout: path in source
+	source string            // source folder of Sphinx
+	places map[string]string // path in source of each copied file, by path in the checkout
 }
 
-// layOut lays out the pages of the checkout, the navigation with them.
+// layOut copies the pages of the checkout to the source folder and adds the navigation.
 func (s *site) layOut() error {
 	if err := os.RemoveAll(s.source); err != nil {
 		return err
@@ -45,8 +45,8 @@ func (s *site) layOut() error {
 	return s.addNavigation()
 }
 
-// findPages finds the documents and their pictures: all below docs, those of the root under project, and the files of
-// the theme.
+// findPages finds the documents and their pictures. These are all files below docs, documents of the root (in the
+// folder project), and the files of the theme.
 func (s *site) findPages() error {
 	s.places = make(map[string]string)
 	for _, name := range []string{"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"} {
@@ -72,7 +72,7 @@ func (s *site) findPages() error {
 	})
 }
 
-// write writes a file of the pages as they are laid out.
+// write writes a file of the source folder.
 func (s *site) write(name string, text []byte) error {
 	file := filepath.Join(s.source, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -81,13 +81,13 @@ func (s *site) write(name string, text []byte) error {
 	return os.WriteFile(file, text, 0o644)
 }
 
-// read reads a file of the pages as they are laid out.
+// read reads a file of the source folder.
 func (s *site) read(name string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(s.source, filepath.FromSlash(name)))
 	return string(text), err
 }
 
-// change replaces a page of the site by the result of edit.
+// change replaces a page of the source folder by the result of edit.
 func (s *site) change(name string, edit func(string) (string, error)) error {
 	text, err := s.read(name)
 	if err == nil {

@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// repository is where files of the checkout are that are no pages.
+// repository is the URL prefix of files of the checkout that are not pages.
 const repository = "https://github.com/replay-llm/replay/"
 
-// rewriteLinks returns the text of a page with links for its place on the site: relative to other pages and pictures,
-// and into the repository for everything else.
+// rewriteLinks returns the text of a page with links that are correct on the site. Links to pages and pictures are
+// relative. All other links lead to the repository.
 func (s *site) rewriteLinks(from, text string) (string, error) {
 	link := regexp.MustCompile(`(\]\()([^()\s]+)(\))`)
 	lines := strings.SplitAfter(text, "\n")
@@ -38,7 +38,7 @@ func (s *site) rewriteLinks(from, text string) (string, error) {
 	return strings.Join(lines, ""), wrong
 }
 
-// rewriteLink returns what a link of a page becomes.
+// rewriteLink returns the new target of a link of a page.
 func (s *site) rewriteLink(from, target string) (string, error) {
 	if strings.HasPrefix(target, "#") || strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
 		return target, nil

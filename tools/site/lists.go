@@ -27,7 +27,7 @@ func (s *site) makeLists() error {
 	return nil
 }
 
-// linkDocuments returns the text of a page of the reference with links where it names documents.
+// linkDocuments returns the text of a reference page with links for the names of documents.
 func (s *site) linkDocuments(text string) string {
 	return regexp.MustCompile(`(docs/[a-z0-9/-]+\.md)(#[a-z0-9-]+)?`).ReplaceAllStringFunc(text, func(name string) string {
 		page, anchor, anchored := strings.Cut(name, "#")
@@ -41,7 +41,7 @@ func (s *site) linkDocuments(text string) string {
 	})
 }
 
-// writeSettings returns the page of engine arguments: what replay settings lists.
+// writeSettings returns the page of engine arguments, with the content of replay settings.
 func writeSettings() string {
 	var b strings.Builder
 	b.WriteString("# List of engine arguments\n\nMade from the program when this site was built; `replay settings` prints the same. docs/hardware.md has the rules behind them.\n")

@@ -1,11 +1,11 @@
-// Command site builds the documentation as pages for a browser: the pages of docs and the documents of the root
-// unchanged, and pages that are made when the site is built: a page for each command from its flags, lists of engine
-// arguments, of flags of other tools and of errors, the keys of the report, and pages of the runs that docs/explore.md
-// has. Sphinx renders them. Then every link and every anchor is checked, and that no page loads anything from another
-// host. CONTRIBUTING.md has how to use it.
+// Command site builds the documentation as HTML pages. It copies the pages of docs and the documents of the root. It
+// generates pages of commands, engine arguments, flags of other tools, errors and report keys, and of the runs in
+// docs/explore.md. Sphinx renders the pages. Then the command checks every link and anchor, and that no page loads a
+// resource from a different host. CONTRIBUTING.md describes its use.
 //
-// MkDocs would replace Sphinx alone (sphinx.go): the pages of commands, keys and runs are made here with either, and so is the check of
-// anchors and hosts on the finished pages. Its search works on file:// with the offline plugin of one theme only; that of Sphinx does without.
+// MkDocs could replace only Sphinx (sphinx.go). This command would still generate pages and check the anchors and
+// hosts of the finished pages. The search of MkDocs works on file:// only with the offline plugin of one theme. The
+// search of Sphinx does not require a plugin.
 //
 // Read main.go, layout.go, links.go, navigation.go, reference.go, lists.go, keys.go,
 // gallery.go, sphinx.go, search.go, check.go.
@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// makeSite builds the site of the checkout root in the folder out, and checks it.
+// makeSite builds and checks the site of the checkout root in the folder out.
 func makeSite(root, work, out, python string) error {
 	if err := checkFolder(out); err != nil {
 		return err
@@ -72,7 +72,7 @@ func makeSite(root, work, out, python string) error {
 	return nil
 }
 
-// checkFolder refuses a folder that holds something else than a site.
+// checkFolder rejects a folder with content that is not a site.
 func checkFolder(out string) error {
 	entries, err := os.ReadDir(out)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 
 // entry is a page in the navigation.
 type entry struct {
-	title, page string   // page is its path where it is laid out
-	below       []*entry // pages that the navigation has below it
+	title, page string   // page: path in the source folder
+	below       []*entry // child pages in the navigation
 }
 
 // chapter is a part of the navigation.
@@ -19,7 +19,7 @@ type chapter struct {
 	entries []*entry
 }
 
-// madePages returns the pages that are made when the site is built, by the chapter that lists them.
+// madePages returns the list items of generated pages, by the chapter that lists them.
 func madePages() map[string][]string {
 	return map[string][]string{
 		"Reference": {
@@ -33,8 +33,8 @@ func madePages() map[string][]string {
 	}
 }
 
-// addNavigation makes the navigation of the lists of docs/index.md. Each heading with a list is a chapter, each item a page,
-// with the pages of indented items below it.
+// addNavigation makes the navigation from the lists of docs/index.md. Each heading with a list is a chapter, and each
+// item is a page. Indented items are child pages.
 func (s *site) addNavigation() error {
 	return s.change("index.md", func(text string) (string, error) {
 		text = addMadePages(text)
@@ -58,7 +58,7 @@ func (s *site) addNavigation() error {
 	})
 }
 
-// writeLanding returns the first page of the site: the text before the lists, which the navigation shows.
+// writeLanding returns the first page of the site: the text before the lists. The navigation shows the lists.
 func writeLanding(text string) string {
 	head, _, _ := strings.Cut(text, "\n## ")
 	row := regexp.MustCompile(`(?m)^\| \[([^\]]+)\]\(([^)]+)\.md\) \| ([^|]+) \|$\n?`)
@@ -75,7 +75,7 @@ func writeLanding(text string) string {
 	return regexp.MustCompile(`(?m)^\|.*\|\n(?:\|.*\|\n?)+`).ReplaceAllLiteralString(head, b.String()) + "\n"
 }
 
-// addBelow gives a page the pages that the navigation has below it.
+// addBelow adds the child pages of a page to the navigation.
 func (s *site) addBelow(e *entry) error {
 	if len(e.below) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func (s *site) addBelow(e *entry) error {
 	})
 }
 
-// addMadePages adds the pages that are made to the lists of their chapters.
+// addMadePages adds the generated pages to the lists of their chapters.
 func addMadePages(text string) string {
 	for title, items := range madePages() {
 		head, rest, ok := strings.Cut(text, "\n## "+title+"\n\n")
@@ -127,8 +127,8 @@ func readChapters(text string) ([]chapter, error) {
 	return all, nil
 }
 
-// writeToctree returns the directive that puts pages into the navigation, of a page in
-// the folder dir.
+// writeToctree returns the directive that adds pages to the navigation. dir is the folder of the page with the
+// directive.
 func writeToctree(caption, dir string, entries []*entry) string {
 	var b strings.Builder
 	b.WriteString("\n```{toctree}\n:hidden:\n")

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// makeReference makes the pages of the reference that come from the programs: those of
-// the commands, those of lists and that of the keys of the report.
+// makeReference generates the reference pages from the programs: pages of commands, of lists, and of report keys.
 func (s *site) makeReference() error {
 	names := make(map[string]string) // texts of the pages, by name
 	for _, program := range []string{"./cmd/replay", "./live/cmd/replay-live"} {
@@ -44,8 +43,8 @@ func (s *site) makeReference() error {
 	return s.makeKeys()
 }
 
-// setCommand returns the page of a command with links where it names documents, and with
-// the pages of the commands below it in the navigation.
+// setCommand returns the page of a command with links for the names of documents. It adds the subcommands to the
+// navigation.
 func (s *site) setCommand(text string) string {
 	document := regexp.MustCompile(`docs/[a-z0-9/-]+\.md`)
 	lines := strings.SplitAfter(text, "\n")
@@ -65,7 +64,7 @@ func (s *site) setCommand(text string) string {
 	program, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
 	for _, m := range regexp.MustCompile(`(?m)^- \[([^\]]+)\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
 		if program == "replay" && strings.HasPrefix(m[2], "replay-live-") {
-			continue // it is below the other program
+			continue // the page is a child of replay-live
 		}
 		below = append(below, &entry{title: m[1], page: m[2]})
 	}

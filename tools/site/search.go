@@ -11,7 +11,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// writeSearchTexts writes searchtexts.js of the site in a folder: the text of each page, of which the search shows excerpts.
+// writeSearchTexts writes searchtexts.js of the site in a folder. It contains the text of each page for the excerpts
+// of the search.
 func writeSearchTexts(dir string) error {
 	texts := make(map[string]string)
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -38,7 +39,7 @@ func writeSearchTexts(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "searchtexts.js"), []byte("const searchTexts = "+string(list)+";\n"), 0o644)
 }
 
-// readArticle returns the words of the article of a page; "": the page has none.
+// readArticle returns the words of the article of a page; "": the page has no article.
 func readArticle(file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -59,7 +60,7 @@ func readArticle(file string) (string, error) {
 	return "", nil
 }
 
-// addWords adds the words below n, without the marks of headings and what a page draws.
+// addWords adds the words below n. It omits heading marks, scripts and styles.
 func addWords(n *html.Node, words *[]string) {
 	if n.Type == html.TextNode {
 		*words = append(*words, strings.Fields(n.Data)...)

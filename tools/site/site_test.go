@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// makeFiles makes a folder with files of these texts.
+// makeFiles makes a folder with the given files.
 func makeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,8 +28,8 @@ func makeFiles(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// Links lead to pages where they are laid out, to the repository if there is no page,
-// and stay as they are in examples.
+// Links to pages lead to their path on the site. Links to other files lead to the repository. Links in examples do
+// not change.
 func TestRewriteLinks(t *testing.T) {
 	s := &site{root: makeFiles(t, map[string]string{
 		"docs/a.md": "", "docs/rules/README.md": "", "docs/rules/b.md": "", "docs/p.svg": "", "ARCHITECTURE.md": "", "CHANGELOG.md": "", "CONTRIBUTING.md": "",
@@ -60,7 +60,7 @@ func TestRewriteLinks(t *testing.T) {
 	}
 }
 
-// The lists of docs/index.md are the navigation.
+// The lists of docs/index.md become the navigation.
 func TestNavigation(t *testing.T) {
 	const index = "# Home\n\n## Start\n\n- [One](one.md): first\n- [Two](two/README.md)\n  - [Three](two/three.md)\n\n## Reference\n\n- [Old](old.md)\n"
 	chapters, err := readChapters(addMadePages(index))
@@ -99,7 +99,7 @@ func TestLanding(t *testing.T) {
 	}
 }
 
-// The search has the words of each article, without the marks of headings.
+// The search texts contain the words of each article, without heading marks.
 func TestSearchTexts(t *testing.T) {
 	dir := makeFiles(t, map[string]string{
 		"a/b.html": `<p>menu</p><article><h1>Title<a class="headerlink" href="#t">¶</a></h1><p>Some  <em>words</em></p><script>x()</script></article>`, "c.html": `<p>no article</p>`,
@@ -113,7 +113,7 @@ func TestSearchTexts(t *testing.T) {
 	}
 }
 
-// Broken links of every kind are found, and valid links are accepted.
+// Each kind of broken link is reported, and valid links are accepted.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ page, want string }{
 		{`<p id="x"><a href="b.html#y">b</a> <a href="#x">x</a> <a href="">self</a> <a href="https://example.com/">out</a><img src="p.svg" alt="p"></p>`, ""},
@@ -146,7 +146,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The page of keys has every key of the report; one of which the run has nothing is an error.
+// The page of keys has every key of the report. A key without a value in the run is an error.
 func TestKeys(t *testing.T) {
 	values := make(map[string]json.RawMessage)
 	for _, f := range new(collector.Report).Fields() {
@@ -172,7 +172,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The pages of lists have every setting and every flag of other tools, with links where they name documents.
+// The list pages have every setting and every flag of other tools. Names of documents become links.
 func TestLists(t *testing.T) {
 	s := &site{places: map[string]string{"docs/hardware.md": "hardware.md"}}
 	settings, flags := s.linkDocuments(writeSettings()), writeOtherTools()
@@ -191,7 +191,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A folder that is no site is not replaced.
+// A folder that is not a site is not replaced.
 func TestFolderIsKept(t *testing.T) {
 	if err := checkFolder(makeFiles(t, map[string]string{"thesis.txt": ""})); err == nil {
 		t.Error("a folder with other files is taken")
@@ -203,7 +203,7 @@ func TestFolderIsKept(t *testing.T) {
 	}
 }
 
-// The gallery shows what its commands leave: every section has a page.
+// Every section of the gallery has a command that writes a page.
 func TestGallery(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "explore.md"))
 	if err != nil {

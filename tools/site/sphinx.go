@@ -11,10 +11,10 @@ import (
 	"runtime"
 )
 
-// requirements is the file with the packages that make up Sphinx, and their checksums.
+// requirements is the file with the Python packages of Sphinx and their checksums.
 const requirements = "tools/site/requirements.txt"
 
-// installSphinx installs the requirements into a virtual environment in work, unless they are there.
+// installSphinx installs the requirements in a virtual environment in work, unless they are installed already.
 func installSphinx(root, work, python string) error {
 	wanted, err := os.ReadFile(filepath.Join(root, requirements))
 	if err != nil {
@@ -49,8 +49,8 @@ func findProgram(venv, name string) string {
 	return filepath.Join(venv, "bin", name)
 }
 
-// runSphinx sets the pages of source in the folder out, and takes every warning for an
-// error: a page that the navigation has not, a link to a heading that is not there.
+// runSphinx renders the pages of source in the folder out. Every warning is an error, such as a page that is missing
+// in the navigation.
 func runSphinx(work, source, out string) error {
 	fresh := filepath.Join(work, "fresh")
 	if err := os.RemoveAll(fresh); err != nil {
@@ -69,7 +69,7 @@ func runSphinx(work, source, out string) error {
 	return os.Rename(fresh, out)
 }
 
-// run runs a program in a folder. An error has the program's output.
+// run runs a program in a folder. An error contains the program's output.
 func run(dir, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

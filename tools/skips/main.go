@@ -4,8 +4,8 @@
 //	go test -json ./... | go run ./tools/skips -step plain -file skips.tsv
 //	go run ./tools/skips -table -file skips.tsv
 //
-// A line of the file is a step, a test and a reason, with tabs between them.
-// Steps of .ci/run that are skipped add lines with no test.
+// Each line of the file has a step, a test and a reason, separated by tabs. Skipped steps of .ci/run add lines
+// without a test.
 package main
 
 import (
@@ -55,7 +55,7 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
-// collectReports copies the reports of go test, and adds the skipped tests to a file.
+// collectReports prints the reports of go test, and adds the skipped tests to a file.
 func collectReports(in io.Reader, out io.Writer, step, file string) (err error) {
 	into, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -69,7 +69,7 @@ func collectReports(in io.Reader, out io.Writer, step, file string) (err error) 
 		var e event
 		switch {
 		case len(line) == 0:
-		case json.Unmarshal(line, &e) != nil: // go itself reports something
+		case json.Unmarshal(line, &e) != nil: // a message of the go command itself
 			fmt.Fprintf(out, "%s", line)
 		default:
 			fmt.Fprint(out, e.print(said))
@@ -86,8 +86,8 @@ func collectReports(in io.Reader, out io.Writer, step, file string) (err error) 
 	}
 }
 
-// print returns the output of go test for an event without -v: lines about packages and builds, and the output of tests
-// that fail. What single tests print is kept in said until they end.
+// print returns the output that go test without -v prints for an event: lines about packages and builds, and the
+// output of failed tests. It stores the output of a running test in said.
 func (e *event) print(said map[string]map[string][]string) string {
 	switch {
 	case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
@@ -103,10 +103,10 @@ func (e *event) print(said map[string]map[string][]string) string {
 	return ""
 }
 
-// isStatus reports whether a line is about the progress of a test that -v prints.
+// isStatus reports whether a line is about the progress of a test, which only -v prints.
 func isStatus(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "=== ") }
 
-// findReason returns the reason of a skip: what the test printed last.
+// findReason returns the reason of a skip, which is the last line that the test printed.
 func findReason(lines []string) string {
 	place := regexp.MustCompile(`^[\w./-]+\.go:\d+: `)
 	for _, line := range slices.Backward(lines) {
@@ -118,7 +118,7 @@ func findReason(lines []string) string {
 	return "no reason given"
 }
 
-// printTable prints the skipped tests of a file with the steps that skip them and the reason.
+// printTable prints the skipped tests of a file with their steps and reasons.
 func printTable(file string, out io.Writer) error {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

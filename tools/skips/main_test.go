@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Reports of go test about three packages: one with tests that pass, fail and are skipped, one that does not compile,
-// one without tests.
+// reported contains go test reports about three packages. One has passing, failing and skipped tests, one does not
+// compile, and one has no tests.
 const reported = `{"Action":"start","Package":"github.com/replay-llm/replay/a"}
 {"Action":"run","Package":"github.com/replay-llm/replay/a","Test":"TestGood"}
 {"Action":"output","Package":"github.com/replay-llm/replay/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
@@ -38,7 +38,7 @@ go: a warning
 {"Action":"pass","Package":"github.com/replay-llm/replay/d"}
 `
 
-// The reports are printed as go test prints them, and the table has each skipped test with its steps and its reason.
+// The output equals the output of go test. The table has each skipped test with its steps and its reason.
 func TestSkips(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "skips.tsv")
 	var out, errs bytes.Buffer

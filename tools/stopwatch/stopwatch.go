@@ -1,5 +1,4 @@
-// Package stopwatch is the common part of tools that run the program: they build it, run it, and take medians of time
-// and memory.
+// Package stopwatch builds and runs programs for the tools that measure them. It also computes medians.
 package stopwatch
 
 import (
@@ -15,8 +14,7 @@ import (
 	"time"
 )
 
-// Find returns the replay binary to measure: the one that is given, or else one
-// that it builds in dir.
+// Find returns the path of the replay binary to measure: the given binary, or a binary that it builds in dir.
 func Find(ctx context.Context, given, dir string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -25,9 +23,9 @@ func Find(ctx context.Context, given, dir string) (string, error) {
 	return built, Build(ctx, built, "./cmd/replay")
 }
 
-// Build builds a program as make does, with more flags of go build. The binary is a copy, which lies in memory
-// as one that is read from a disk. What the linker wrote lies there in larger
-// pieces, and a process counts all of a piece that it touches: up to 7 MiB more.
+// Build builds a program like make, with additional flags of go build. The binary is a copy in small writes, so that
+// its page cache is like that of a file read from disk. The linker's file is cached in larger pieces. A process
+// counts each touched piece in full, which adds up to 7 MiB.
 func Build(ctx context.Context, binary, path string, flags ...string) error {
 	linked := binary + ".linked"
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags...), "-o", linked, path)...)
@@ -53,13 +51,13 @@ func copyProgram(to, from string) error {
 	return errors.Join(err, out.Close())
 }
 
-// Cost is what a command took and printed.
+// Cost contains the times and the output of a command.
 type Cost struct {
 	Wall, CPU time.Duration
 	Output    []byte
 }
 
-// Once runs a program and returns what that took.
+// Once runs a program and returns its cost.
 func Once(ctx context.Context, binary string, args ...string) (Cost, error) {
 	cmd := exec.CommandContext(ctx, binary, args...)
 	var errs bytes.Buffer
@@ -74,8 +72,7 @@ func Once(ctx context.Context, binary string, args ...string) (Cost, error) {
 	return Cost{wall, state.UserTime() + state.SystemTime(), output}, nil
 }
 
-// Median returns the value of all that is in the middle, or the mean of the two
-// in the middle.
+// Median returns the median of a value over all elements.
 func Median[T any](all []T, value func(T) float64) float64 {
 	var sorted []float64
 	for _, one := range all {

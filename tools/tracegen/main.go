@@ -1,8 +1,8 @@
-// Command tracegen writes the traces of testdata/traces that are made up:
+// Command tracegen writes the synthetic traces of testdata/traces:
 //
 //	tracegen DIR
 //
-// The same version of it always writes the same bytes.
+// The same version always writes the same bytes.
 package main
 
 import (
@@ -41,7 +41,7 @@ func makeTraces() map[string][]byte {
 // blockTokens is the number of tokens of a hash id.
 const blockTokens = 512
 
-// formatRows sorts rows by time and writes them as lines.
+// formatRows sorts rows by time and formats them as lines.
 func formatRows(rows []formats.Record) []byte {
 	slices.SortStableFunc(rows, func(a, b formats.Record) int { return cmp.Compare(a.At, b.At) })
 	var b bytes.Buffer
@@ -50,7 +50,7 @@ func formatRows(rows []formats.Record) []byte {
 		err = errors.Join(err, w.Write(&rows[i]))
 	}
 	if err = errors.Join(err, w.Flush()); err != nil {
-		panic(err) // into memory
+		panic(err) // writes to memory always succeed
 	}
 	return b.Bytes()
 }
@@ -60,8 +60,8 @@ func newRow(at, input, output int, ids []uint64) formats.Record {
 	return formats.Record{At: float64(at), HasAt: true, Input: input, Output: output, IDs: ids}
 }
 
-// makePreemption makes a crowd of 160 requests within two seconds. Their short prompts fit a small cache and their
-// long answers do not. With 256 blocks of 64 tokens a worker must preempt.
+// makePreemption generates 160 requests within two seconds. Their short prompts fit in a small cache, and their long
+// answers do not. With 256 blocks of 64 tokens, a worker must preempt.
 func makePreemption() []formats.Record {
 	random := sim.NewRand(7, "tracegen/preemption")
 	rows := make([]formats.Record, 160)
@@ -72,25 +72,25 @@ func makePreemption() []formats.Record {
 			r.IDs = append(r.IDs, uint64(10*i+b))
 		}
 		if i%4 > 0 && len(r.IDs) > 1 {
-			r.IDs[0] = uint64(100000 + i%4) // three prefixes that many share
+			r.IDs[0] = uint64(100000 + i%4) // three shared prefixes
 		}
 		rows[i] = r
 	}
 	return rows
 }
 
-// chat makes up an hour of a chat service.
+// chat generates an hour of a chat service.
 type chat struct {
 	random  *rand.Rand
-	systems [][]uint64 // ids of the system prompts, the popular ones first
-	next    uint64     // the next fresh id
+	systems [][]uint64 // ids of the system prompts, the most popular first
+	next    uint64     // next unused id
 	rows    []formats.Record
 }
 
 const (
-	hour          = 3600_000 // ms
+	hour          = 3600_000 // in ms
 	conversations = 800
-	longest       = 40_000 // tokens of a prompt, at which a conversation ends
+	longest       = 40_000 // prompt tokens at which a conversation ends
 )
 
 func newChat() *chat {
@@ -111,8 +111,8 @@ func (c *chat) freshIDs(n int) []uint64 {
 	return ids
 }
 
-// makeHour starts conversations at a rate that swells and falls, some before the
-// hour, and keeps the turns within it.
+// makeHour generates conversations at a varying rate. Some start before the hour. Only the turns within the hour are
+// kept.
 func (c *chat) makeHour() []formats.Record {
 	for range conversations {
 		c.addConversation(c.drawStart())
@@ -120,10 +120,10 @@ func (c *chat) makeHour() []formats.Record {
 	return c.rows
 }
 
-// drawStart draws an instant: two slow waves, and five rushes of two minutes.
+// drawStart draws a start time from a rate with two slow waves and five peaks of two minutes.
 func (c *chat) drawStart() float64 {
 	for {
-		at := c.random.Float64()*1.1 - 0.1 // of the hour
+		at := c.random.Float64()*1.1 - 0.1 // as a share of the hour
 		rate := 1 + 0.5*math.Sin(2*math.Pi*at) + 0.25*math.Sin(2*math.Pi*5*at)
 		for _, rush := range []float64{0.12, 0.31, 0.52, 0.56, 0.83} {
 			if at >= rush && at < rush+1.0/30 {
@@ -136,8 +136,8 @@ func (c *chat) drawStart() float64 {
 	}
 }
 
-// addConversation adds turns, each of which repeats all that was said before. The
-// last block of a prompt is seldom full, so the next turn has another there.
+// addConversation adds the turns of a conversation. Each prompt repeats all previous prompts and answers. A partial
+// last block gets a new id in the next turn.
 func (c *chat) addConversation(at float64) {
 	system := c.systems[c.drawPopular(len(c.systems))]
 	full := slices.Clone(system)
@@ -158,11 +158,11 @@ func (c *chat) addConversation(at float64) {
 			return
 		}
 		said += answer + c.drawLength(120, 1.4)
-		at += float64(answer)*12 + float64(c.drawLength(25_000, 0.9)) // reading and thinking
+		at += float64(answer)*12 + float64(c.drawLength(25_000, 0.9)) // time to read and think
 	}
 }
 
-// drawPopular draws a place below n, the first ones most often (Zipf).
+// drawPopular draws an index below n. Low indices are the most frequent (Zipf).
 func (c *chat) drawPopular(n int) int {
 	total := 0.0
 	for i := range n {
@@ -177,8 +177,7 @@ func (c *chat) drawPopular(n int) int {
 	return n - 1
 }
 
-// drawLength draws a length around median, log-normal, at least 8 and at most 30
-// times the median.
+// drawLength draws a log-normal length with the given median. It is at least 8 and at most 30 times the median.
 func (c *chat) drawLength(median, spread float64) int {
 	x := median * math.Exp(float64(spread*c.random.NormFloat64()))
 	return int(math.Round(min(max(x, 8), 30*median)))

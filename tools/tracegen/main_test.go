@@ -23,7 +23,7 @@ func TestTracesAreAsWritten(t *testing.T) {
 	}
 }
 
-// The chat hour has the shape it is meant to have.
+// The chat hour has the expected number of requests, share of repeated blocks, and variation of the rate.
 func TestChatHour(t *testing.T) {
 	text := formatRows(newChat().makeHour())
 	if len(text) > 700_000 {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// The scripts print their help, and compare a stand-in for the engine with a replay.
+// The scripts print their help, and compare a fake engine with a replay.
 func TestDryRun(t *testing.T) {
 	python := optional.Python(t)
 	replay := filepath.Join(t.TempDir(), "replay")
