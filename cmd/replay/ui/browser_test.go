@@ -236,6 +236,10 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
     const found = await f.contentWindow.axe.run();
     said.axe = found.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html.slice(0, 100)).slice(0, 3)).join("; ") || "none";
   }
+  const eight = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => ({ settings: { trace: knob("trace").value, workers: String(n) } }));
+  await open("#" + encodeURIComponent(JSON.stringify({ settings: { trace: knob("trace").value }, pins: eight })));
+  await wait(() => pins().length === 6);
+  said.unshown = f.contentDocument.body.innerText.includes("The link has 2 more, which are not shown");
   await open("#" + encodeURIComponent(JSON.stringify({ settings: { trace: knob("trace").options[1].value, gpu: "l40s", model: "llama-3.1-8b", speedup: "8" }, pins: [] })));
   knob("smallest-seconds").value = "5";
   for (const name of ["router", "topology"]) knob("smallest-" + name).click();
@@ -352,7 +356,7 @@ func drivePage(t *testing.T, path string, width int) {
 func checkSaid(t *testing.T, said map[string]any) {
 	t.Helper()
 	for key, want := range map[string]string{
-		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "worker": "true", "dark": "true", "alone": "before,now", "compared": "true", "back": "true", "stale": "true", "zoomed": "true", "exported": "true", "swept": "true", "dimmed": "true", "keyboard": "", "found": "false true false", "scaled": "true", "guessed": "when,tokens in,tokens out", "mapped": "true", "reconnected": "true",
+		"loaded": "true", "unset": "true", "turned": "true", "newest": "true", "pinned": "true", "overlaid": "true", "marked": "true", "restored": "true", "blocked": "true", "clicked": "true", "missed": "", "worker": "true", "dark": "true", "alone": "before,now", "compared": "true", "back": "true", "stale": "true", "zoomed": "true", "exported": "true", "swept": "true", "dimmed": "true", "keyboard": "", "found": "false true false", "scaled": "true", "guessed": "when,tokens in,tokens out", "mapped": "true", "reconnected": "true", "unshown": "true",
 		"charts": "8 of 8", "progress": "true", "cancelled": "The search was cancelled.", "chart": "1", "applied": "p99:ttft=2s,p99:tpot=40ms", "over": "0", "foreign": "0", "unnamed": "0", "axe": "none", "problems": "none",
 	} {
 		if got := fmt.Sprint(said[key]); got != want {

@@ -1,7 +1,7 @@
 "use strict";
-// What a plan found: the verdict, what it rests on, and for each objective a chart
-// of the simulated clusters with the limit as a line. answerParts returns the elements of the
-// top of a page, of what is below, of the charts of clusters, and of the facts at the end; it adds the charts to those that are drawn.
+// The answer of a plan: the verdict, the assumptions, and a chart of the simulated clusters for each objective, with
+// its limit as a line. answerParts returns the elements of the top of a page, of the details, of the charts of clusters
+// and of the facts at the end. It adds the charts to the list of drawn charts.
 const answerParts = (answer, charts) => {
   const list = (all) => all || [];
   const signed = (tag, text) => el(text.startsWith("✓") ? tag + ".met" : text.startsWith("✗") ? tag + ".missed" : tag, text.replace(/(\d) (ms|s|min|h|%)(?= |$)/g, "$1\u00a0$2"));
@@ -14,7 +14,7 @@ const answerParts = (answer, charts) => {
 
   const radius = 5;
 
-  // paint draws limit, ranges and clusters over the grid.
+  // paint draws the limit, the ranges and the clusters over the grid.
   const paint = (limit, k, points, x, y) => (u) => {
     const { ctx, bbox } = u, px = devicePixelRatio;
     ctx.save();
@@ -93,7 +93,7 @@ const answerParts = (answer, charts) => {
   };
   const card = (f) => el("div.card", el("h3", f.title), facts(f.rows));
 
-  // chance draws in which share of the resamples clusters meet, by what they cost.
+  // chance draws the share of resamples in which each cluster meets the objectives, over its cost.
   const chance = (one) => {
     const { box } = one, points = answer.chances, px = () => devicePixelRatio;
     if (one.plot) one.plot.destroy();

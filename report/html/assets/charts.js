@@ -1,19 +1,18 @@
 "use strict";
-// The charts of runs: one or more panels of lines over the same axes, with limits, and a
-// legend that says what is in them before one points at them.
+// The charts of runs: one or more panels of lines over the same axes, with limits and a legend.
 //
-// A chart is {title, panels, value, time, ticks, xValue, xAxis, range, spread, counts, note, limits}: values of time are
-// in ms, other ticks are [show, unit]. A
-// panel is {name, color, x, limits of its own, lines: [{name, color, dash, y, says, step, fill}]}; spread says,
-// with the limits on the y axis, how far apart values are; limits are {side, at, text, point}.
+// A chart is {title, panels, value, time, ticks, xValue, xAxis, range, spread, counts, note, limits}. Values of time
+// are in ms, and other ticks are [show, unit]. A panel is {name, color, x, limits, lines: [{name, color, dash, y, says,
+// step, fill}]}. A limit is {side, at, text, point}. spread and the limits of the y axis decide whether it is
+// logarithmic.
 const makeCharts = () => {
   const charts = [];
   const dashes = [[], [7, 4], [2, 3]];
   const borders = ["solid", "dashed", "dotted"];
-  const far = 50; // how many times the median or a limit the largest value is, that an axis becomes logarithmic
+  const far = 50; // an axis is logarithmic if the largest value is this many times the median or a limit
 
-  // yScale is how the values of a chart are drawn: as they are or, where they are far
-  // apart, by their logarithms. Counts, which may be 0, have one added before.
+  // yScale returns the scale of the y axis: linear, or logarithmic if the values are far apart. A logarithmic scale
+  // adds 1 to counts, because a count may be 0.
   const yScale = (c, values) => {
     const limits = (c.limits || []).filter((l) => l.side === "y").map((l) => l.at);
     const all = [...values, ...limits], hi = all.reduce((a, b) => Math.max(a, b), 0);
@@ -49,7 +48,7 @@ const makeCharts = () => {
     return { box: el("div.keys", ...keys.map((k) => k.box), at), keys, set };
   };
 
-  // yLabels are the labels of values at the left: the unit stands once, but for times on a logarithmic axis.
+  // yLabels returns the labels of the y axis. Only one label has the unit, except for times on a logarithmic axis.
   const yLabels = (c, scale, at) => {
     const list = at.map((w) => w === null ? null : scale.from(w));
     if (c.time) return scale.log ? list.map((v) => v === null ? "" : ms(v)) : timeLabels(list, 1000);
@@ -57,10 +56,10 @@ const makeCharts = () => {
     return unitLabels(list, show, unit);
   };
 
-  // zoomed is the range of all panels, until one chooses a part of it.
+  // zoomed is the visible range of x in all panels.
   const zoomed = (c, p, whole) => (u, lo, hi) => c.part?.() && !u.status ? c.part() : lo === p.x[0] && hi === p.x[p.x.length - 1] ? whole : [lo, hi];
 
-  // Dots are values of single requests, behind the lines; a click opens one.
+  // Dots are values of single requests, behind the lines. A click opens a request.
   const drawDots = (c, one) => (u) => {
     const { ctx, bbox } = u, side = 3 * devicePixelRatio, { x, y } = c.dots;
     ctx.save();
@@ -72,8 +71,8 @@ const makeCharts = () => {
     ctx.restore();
   };
   const dotPlaces = (c, one) => (u) => c.dots.x.map((x, i) => ({ left: u.valToPos(x, "x"), top: u.valToPos(one.scale.to(c.dots.y[i]), "y"), row: i }));
-  // A press that moves less than this many pixels is a click on what was under the pointer when it began, even where
-  // the page has moved since. The library drops the click of a press that moves at all.
+  // A press that moves fewer pixels is a click on the element under the pointer at its begin, even if the page has
+  // moved since. uPlot ignores the click if the press moves at all.
   const steady = 6;
   const clickDots = (c, one) => (u) => {
     u.root.classList.add("clicks");
@@ -88,7 +87,7 @@ const makeCharts = () => {
     u.over.addEventListener("click", (e) => { if (near >= 0 && Math.hypot(e.clientX - down.clientX, e.clientY - down.clientY) < steady) c.dots.open(near); });
   };
 
-  const moves = (event) => event === "mousemove" || event === "mouseleave"; // what charts share of the pointer
+  const moves = (event) => event === "mousemove" || event === "mouseleave"; // events of the pointer that charts share
   const options = (c, p, one, width) => ({
     width, height: c.panels.length > 1 ? 160 : document.documentElement.classList.contains("print") ? 190 : 230,
     cursor: { points: { size: 6 }, drag: { x: true, y: false, dist: steady, click: () => {} }, sync: { key: c.sync || c.title, filters: { pub: moves, sub: moves } } },
@@ -117,7 +116,7 @@ const makeCharts = () => {
     }))],
   });
 
-  // describe says in words what is drawn, for those who do not see it.
+  // describe returns a text alternative of the chart.
   const describe = (c, p) => [[c.title, p.name].filter((t) => t).join(", "), ...p.lines.map((l) => {
     const all = l.y.filter((v) => v !== null && v !== undefined);
     if (!all.length) return `${l.name}: nothing`;
@@ -143,7 +142,7 @@ const makeCharts = () => {
     const ends = full.flatMap((p) => [p.x[0], p.x[p.x.length - 1]]).concat((c.limits || []).filter((l) => l.side === "x").map((l) => l.at), c.dots ? [c.dots.x[0], c.dots.x[c.dots.x.length - 1]] : []);
     const xs = [ends.reduce((a, b) => Math.min(a, b), Infinity), ends.reduce((a, b) => Math.max(a, b), -Infinity)];
     if (xs[0] === xs[1]) xs[1] = xs[0] + 1;
-    if ((c.limits || []).some((l) => l.side === "x" && l.at === xs[1])) xs[1] += (xs[1] - xs[0]) * 0.04; // a line on the edge is not seen
+    if ((c.limits || []).some((l) => l.side === "x" && l.at === xs[1])) xs[1] += (xs[1] - xs[0]) * 0.04; // a line on the edge is not visible
     const most = values.reduce((a, b) => Math.max(a, b), 0);
     const y = Array.isArray(scale.range) ? scale.range : scale.range(null, 0, most);
     if (scale.log) document.body.dataset.logs = Number(document.body.dataset.logs || 0) + 1;

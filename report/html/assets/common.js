@@ -1,5 +1,5 @@
 "use strict";
-// What the scripts of all pages share: elements, colours, numbers, axes.
+// Functions of all pages: elements, colours, numbers, axes.
 const data = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("main");
 
@@ -17,24 +17,24 @@ const el = (what, ...inside) => {
   }
   return e;
 };
-// scrolls is a table that scrolls within its card, with the keys too.
+// scrolls returns a table that scrolls within its card, also with the keyboard.
 const scrolls = (label, table, look = "") => el("div.scroll" + look, { tabIndex: 0, role: "group", ariaLabel: label }, table);
-// sees says in words what a chart shows.
+// sees sets the text alternative of a chart.
 const sees = (box, ...text) => { box.setAttribute("role", "img"); box.setAttribute("aria-label", text.filter((t) => t).join("; ")); };
-// facts lists names and what they stand for. A flag stays on one line.
+// facts returns a list of names and their descriptions. A flag is not broken over lines.
 const words = (text) => text.split(/( )/).map((w) => w.startsWith("--") ? el("span.flag", w) : w);
 const facts = (rows) => el("dl.facts", ...rows.flatMap(([k, v]) => [el("dt", k.replace(/^(itl|kv)\b/, (w) => w.toUpperCase())), el("dd", ...words(v))]));
-const colors = new Map(); // those of the scheme, which is asked for them once
+const colors = new Map(); // colours of the colour scheme, read once
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => colors.clear());
 const color = (name) => {
   if (!colors.has(name)) colors.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
   return colors.get(name);
 };
 const swatch = (name) => { const i = el("i"); i.style.background = `var(${name})`; return i; };
-// shade is one of n colours from dark to light, for more than have a colour of their own.
+// shade returns colour i of n from dark to light, if there are more lines than named colours.
 const shade = (i, n) => { const at = i / Math.max(1, n - 1); return `hsl(${Math.round(265 - 205 * at)} 65% ${Math.round(Number(color("--from")) + Number(color("--span")) * at)}%)`; };
-const nth = (i) => `--c${[0, 1, 2, 3, 5, 6, 7][i % 7]}`; // 4 is that of limits
-const formats = new Map(); // making one takes longer than using it
+const nth = (i) => `--c${[0, 1, 2, 3, 5, 6, 7][i % 7]}`; // 4 is the colour of limits
+const formats = new Map(); // creating a format takes longer than using it
 const written = (v, kind, digits) => {
   const name = kind + digits;
   if (!formats.has(name)) formats.set(name, new Intl.NumberFormat("en-US", { [kind]: digits }));
@@ -43,14 +43,14 @@ const written = (v, kind, digits) => {
 const few = (v) => written(v, "maximumSignificantDigits", Math.abs(v) >= 100 ? Math.ceil(Math.log10(Math.abs(v) + 1)) : 3);
 const number = (v, digits) => written(v, "maximumFractionDigits", digits ?? (Math.abs(v) >= 1000 ? 0 : Math.abs(v) >= 10 ? 1 : 3));
 const short = (v) => v === null || v === undefined ? "" : Math.abs(v) >= 1e6 ? number(v / 1e6, 2) + "M" : Math.abs(v) >= 1e4 ? number(v / 1e3, 1) + "k" : number(v, Math.abs(v) >= 100 ? 0 : 3);
-// ms is a duration, as 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
+// ms formats a duration: 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
 const ms = (v) => {
   if (v === null || v === undefined) return "";
   if (v < 0) return "−" + ms(-v);
   const two = (big, per, small) => { const all = Math.round(v / per), left = all % 60; return `${number((all - left) / 60)} ${big}` + (left ? ` ${left} ${small}` : ""); };
   return v >= 3.57e6 ? two("h", 6e4, "min") : v >= 59950 ? two("min", 1000, "s") : v >= 999.5 ? number(v / 1000, 2) + " s" : number(v, v >= 100 ? 0 : v >= 1 ? 2 : 3) + " ms";
 };
-// prose is a text with its durations in ms as ms writes them, and metrics in capitals.
+// prose formats the durations of a text like ms, and writes metrics in capitals.
 const prose = (text) => text.replace(/(\d+(?:\.\d+)?) ms\b/g, (all, v) => ms(Number(v))).replace(/\b(p[\d.]+|mean|median|each) (ttft|ttst|itl|tpot|e2e)\b/g, (all, of, metric) => `${of} ${metric.toUpperCase()}`);
 const money = (v) => "$" + v.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const percents = [(v) => number(100 * v, 2), " %"];
@@ -58,7 +58,7 @@ const percent = (v) => v === null || v === undefined ? "" : number(100 * v, 1) +
 const change = (v) => Math.abs(v) < 0.0005 ? "0 %" : v >= 9 ? `× ${number(1 + v, 0)}` : (v > 0 ? "+" : "−") + number(100 * Math.abs(v), 1) + " %";
 const seconds = (v) => v === null || v === undefined ? "" : ms(v * 1000);
 
-// named is what people call a value of a report.
+// named returns the label of a value of a report.
 const named = (key) => {
   const units = { _tok_s: " (tokens/s)", _rps: " (requests/s)", _ms: " (ms)", _per_user: " per user (tokens/s)" };
   const unit = Object.keys(units).find((u) => key.endsWith(u));
@@ -67,11 +67,11 @@ const named = (key) => {
   return words.replace(/\b(ttft|ttst|itl|tpot|kv|gpus?|slo|e2e)\b/g, (w) => w === "gpus" ? "GPUs" : w.toUpperCase()) + (unit ? units[unit] : "");
 };
 
-// goodness is whether more of a value is better, 1, or less, -1; 0: neither.
+// goodness returns 1 if larger values are better, -1 if smaller values are better, and 0 otherwise.
 const goodness = (key) => /^(num|total_(in|out)put|completed|duration|processed|wall|std|cell|slo_(?!attainment$|met_requests$)|resampled_)/.test(key) ? 0
   : /throughput|reused_ratio|goodput|attainment$|slo_met_requests/.test(key) ? 1 : /(ttft|ttst|itl|tpot|e2e_latency)_ms$|^cost/.test(key) ? -1 : 0;
 
-// changed is by how much a value has changed, and whether that is better, in words and colour.
+// changed returns the relative change of a value as text, coloured by whether the change is better or worse.
 const changed = (v, key) => {
   const good = Math.abs(v) < 0.005 ? 0 : goodness(key) * Math.sign(v);
   return good ? [change(v) + " ", el(good > 0 ? "b.better" : "b.worse", good > 0 ? "better" : "worse")] : [change(v)];
@@ -94,8 +94,8 @@ const drawShape = (ctx, shape, x, y, r) => {
   else ctx.stroke();
 };
 
-// drawLimits draws limits {side, at, text, below} as dashed lines across a chart. Each text has a place without
-// a line of side y or another text, if there is one. It returns the boxes of lines of side y and of texts.
+// drawLimits draws limits {side, at, text, below} as dashed lines across a chart. Texts do not cover lines of side y or
+// other texts, if there is enough space. It returns the boxes of the lines of side y and of the texts.
 const drawLimits = (u, limits) => {
   const { ctx, bbox } = u, px = devicePixelRatio, right = bbox.left + bbox.width, bottom = bbox.top + bbox.height;
   const all = limits.map((l) => ({ ...l, pos: u.valToPos(l.at, l.side, true) })), taken = [];
@@ -133,7 +133,7 @@ const drawLimits = (u, limits) => {
   return taken;
 };
 
-// drawLabel draws a text next to a place, where it covers nothing of taken if there is such a place, and adds its box to taken.
+// drawLabel draws a text next to a point and adds its box to taken. It avoids the boxes in taken if possible.
 const drawLabel = (u, text, left, top, taken) => {
   const { ctx, bbox } = u, px = devicePixelRatio, right = bbox.left + bbox.width, bottom = bbox.top + bbox.height;
   ctx.font = `${11 * px}px system-ui`;
@@ -146,16 +146,16 @@ const drawLabel = (u, text, left, top, taken) => {
   ctx.fillText(text, at[0], at[3] - 3 * px);
 };
 
-// key is an entry of a legend.
+// key returns an entry of a legend.
 const key = (look, name, text) => el("span.key", el("span", { style: `color: var(${name})` }, { disc: "●", ring: "○", cross: "✕", limit: "╌╌", chosen: "◯", range: "┃" }[look]), text);
 
-// timeTicks are the places of ticks on an axis of logarithms of ms, as many as have room.
+// timeTicks returns the ticks of a logarithmic axis of ms. There are at most as many as fit.
 const timeTicks = (u, axis, lo, hi) => {
   const all = timeSplits(lo, hi), apart = 55 * (hi - lo) / (u.bbox.width / devicePixelRatio);
   return all.reduce((kept, v) => kept.length && v - kept[kept.length - 1] < apart ? kept : [...kept, v], []);
 };
 
-// axis is the look of every axis; more overrides it. One at the left is as wide as its labels.
+// axis returns the options of an axis, with the overrides of more. A left axis is as wide as its labels.
 const ruler = document.createElement("canvas").getContext("2d");
 const widthOf = (text) => { ruler.font = "11px system-ui"; return ruler.measureText(text).width; };
 const axis = (more) => ({
@@ -163,36 +163,36 @@ const axis = (more) => ({
   size: (u, values) => Math.ceil((values || []).reduce((most, v) => Math.max(most, widthOf(v || "")), 20)) + 18, ...more,
 });
 
-// timeSteps are the steps of ticks in seconds: 1, 2, 5, 10, 15 or 30 of s, min and h.
+// timeSteps are the distances between ticks in seconds: 1, 2, 5, 10, 15 or 30 s, min or h.
 const timeSteps = [];
 for (let e = -7; e < 0; e++) for (const m of [1, 2, 5]) timeSteps.push(m * Math.pow(10, e));
 for (const unit of [1, 60, 3600]) for (const m of [1, 2, 5, 10, 15, 30]) timeSteps.push(m * unit);
 for (let e = 2; e < 7; e++) for (const m of [1, 2, 5]) timeSteps.push(m * Math.pow(10, e) * 3600);
 
-// timeLabels are the labels of ticks at times, given the number of units in a second: the unit stands at the last tick.
+// timeLabels returns the labels of ticks at times, given the number of units per second. Only the last label has the
+// unit.
 const timeLabels = (list, second = 1) => {
   const all = list.map((v) => v === null ? null : v / second), known = all.filter((v) => v !== null), top = known.reduce((a, b) => Math.max(a, b), 0), step = known.length > 1 ? known[1] - known[0] : top;
   const [unit, name] = step >= 1799 ? [3600, "h"] : step >= 29.9 && top >= 60 ? [60, "min"] : top >= 2 ? [1, "s"] : [0.001, "ms"];
   return unitLabels(all, (v) => number(v / unit, 3), " " + name);
 };
-// wholeSteps are the steps of ticks of counts.
+// wholeSteps are the distances between ticks of counts.
 const wholeSteps = [];
 for (let e = 0; e < 9; e++) for (const m of [1, 2, 5]) wholeSteps.push(m * Math.pow(10, e));
 
-// unitLabels are labels of which the last has the unit.
+// unitLabels returns labels of which only the last has the unit.
 const unitLabels = (list, show, unit) => { const last = list.reduce((at, v, i) => v === null ? at : i, -1); return list.map((v, i) => v === null ? "" : show(v) + (i === last ? unit : "")); };
 const timeAxis = { values: (u, list) => timeLabels(list), space: 50, incrs: timeSteps, size: 32 };
 
-// timeSplits are round times between the powers of ten lo and hi of ms.
+// timeSplits returns round times between the powers of ten lo and hi, in ms.
 const timeSplits = (lo, hi) => {
   const few = [0.001, 0.01, 0.1, 1, 10, 100, 1e3, 1e4, 6e4, 6e5, 3.6e6, 3.6e7, 3.6e8], more = [0.3, 3, 30, 300, 3e3, 3e4, 3e5, 1.8e6], most = [0.2, 0.5, 2, 5, 20, 50, 200, 500, 2e3, 5e3, 2e4, 3e4, 1.2e5, 3e5, 1.2e6, 1.8e6, 7.2e6, 1.8e7];
   const all = hi - lo > 3 ? few : [...few, ...(hi - lo > 1.3 ? more : most)];
   return all.sort((a, b) => a - b).map(Math.log10).filter((v) => v >= lo && v <= hi);
 };
 
-// report leaves on the page what a test reads: how many charts were
-// drawn, how long that took, and what sticks out of the page. drawLimits and
-// charts.js count limits and logarithmic axes.
+// report sets attributes of the page for tests: the number of drawn charts, the drawing time, and the elements that are
+// wider than the page. drawLimits and charts.js count limits and logarithmic axes.
 const report = (drawn, all) => {
   document.body.dataset.ms = String(Math.round(performance.now()));
   document.body.dataset.over = String(Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth));
@@ -202,8 +202,8 @@ const report = (drawn, all) => {
   document.body.dataset.drawn = `${drawn} of ${all}`;
 };
 
-// follow draws all charts, and again when the page gets another width or scheme, or is printed: paper is narrower
-// than the window and white, and nothing on it opens.
+// follow draws all charts. It draws them again when the width or the colour scheme changes, and before printing,
+// because paper is narrower than the window and white.
 const follow = (charts, draw) => {
   const again = () => charts.filter((one) => one.box.clientWidth).forEach(draw);
   let opened = [];
@@ -221,8 +221,7 @@ const follow = (charts, draw) => {
   addEventListener("afterprint", print(false));
 };
 
-// hover shows, beside the pointer, what text says of the nearest of the places
-// {left, top, row}.
+// hover shows the text of the nearest of the points {left, top, row} next to the pointer.
 const hover = (places, text) => (u) => {
   const tip = el("div.tip", { hidden: true });
   u.over.append(tip);
@@ -241,7 +240,7 @@ const hover = (places, text) => (u) => {
   });
 };
 
-// logSplits are the places of ticks between powers of ten lo and hi.
+// logSplits returns the ticks between the powers of ten lo and hi.
 const logSplits = (lo, hi) => {
   const all = [];
   const steps = hi - lo > 3 ? [1] : hi - lo > 1.2 ? [1, 3] : [1, 2, 5];
@@ -252,8 +251,8 @@ const logSplits = (lo, hi) => {
   return all;
 };
 
-// scaleOf is how values are drawn: by their logarithms where they are far apart, unless flat is set. to and
-// from take a value to its place and back.
+// scaleOf returns the scale of values: logarithmic if they are far apart and flat is not set. to maps a value to its
+// position, and from maps it back.
 const scaleOf = (values, time, flat) => {
   const lo = values.reduce((a, b) => Math.min(a, b)), hi = values.reduce((a, b) => Math.max(a, b));
   const log = !flat && lo > 0 && hi / lo > 15;

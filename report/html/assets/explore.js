@@ -1,18 +1,16 @@
 "use strict";
-// The page on which settings are turned. What is on the screen follows from state alone,
-// which is the fragment of the address: the settings, those that are pinned, what is zoomed
-// into, and no more. knobs.js has the fields, screen.js what is drawn.
+// The page of the explorer. state decides what the page shows: the settings, the pinned settings, and the zoom. It is
+// also the fragment of the URL. knobs.js has the fields, and screen.js draws the results.
 (() => {
   const view = Math.random().toString(36).slice(2);
   document.body.classList.add("exploring");
   const ask = backend.ask;
 
-  // first is what is on the screen of a page that nothing was changed on: the run
-  // that it was made of, if it was, pinned so that others lie over it.
+  // first returns the state of a page without changes. If the page was made from a run, that run is pinned.
   const pinOf = (p, color, name) => ({ settings: { ...p }, color, ...(name ? { name } : {}) });
   const first = () => data.run ? { settings: { ...data.run.settings }, pins: [pinOf(data.run.settings, 1)] } : { settings: { ...(data.start || {}) }, pins: [] };
   const mostPins = 6;
-  let traces = data.traces, state = first();
+  let traces = data.traces, state = first(), unshown = 0; // unshown: pins of the link above the limit
   const read = () => {
     try {
       const was = JSON.parse(decodeURIComponent(location.hash.slice(1)));
@@ -20,12 +18,14 @@
       const zoom = plain(was.zoom), free = (i, c) => Number.isInteger(c) && c > 0 && c <= mostPins ? c : i + 1;
       const pins = (was.pins || []).slice(0, mostPins).map((p, i) => p.settings ? pinOf(plain(p.settings), free(i, p.color), plain(p).name) : pinOf(plain(p), i + 1));
       state = { settings: plain(was.settings), pins, ...(zoom.request || zoom.worker ? { zoom } : {}) };
+      unshown = Math.max(0, (was.pins || []).length - mostPins);
     } catch { state = first(); }
     if (!state.settings.trace && traces.length) state.settings.trace = traces[0];
   };
   const fragment = () => "#" + encodeURIComponent(JSON.stringify(state));
   const link = () => location.href.replace(/#.*$/, "") + fragment();
-  // keep writes the state into the address once it rests, so that the buttons of the browser move through settings.
+  // keep writes the state to the URL 400 ms after the last change, so that the back and forward buttons step through
+  // settings.
   let keeping = 0;
   const keep = () => {
     clearTimeout(keeping);
@@ -45,7 +45,7 @@
     knobs.show();
     refresh();
   };
-  const pinAll = (pins) => { state.pins = pins; keep(); refresh(); };
+  const pinAll = (pins) => { state.pins = pins; unshown = 0; keep(); refresh(); };
   const pin = () => {
     const color = [1, 2, 3, 4, 5, 6].find((c) => !state.pins.some((p) => p.color === c));
     if (color) pinAll([...state.pins, pinOf(state.settings, color)]);
@@ -53,7 +53,7 @@
   };
   const reset = () => { state.settings = { ...first().settings, trace: state.settings.trace }; keep(); knobs.show(); refresh(); };
   const problem = el("p.error", { id: "problem", role: "alert" }), says = el("p", { id: "state" }), announced = el("div.unseen", { id: "announced", role: "status" }), mapping = el("div");
-  // nameOf is what a pin is called: its name, or the settings in which it differs from those on the screen.
+  // nameOf returns the label of a pin: its name, or the settings in which it differs from the current settings.
   const nameOf = (p) => {
     if (p.name) return p.name;
     const apart = [...new Set([...Object.keys(p.settings), ...Object.keys(state.settings)])].filter((k) => p.settings[k] !== state.settings[k]).map((k) => knobs.say(k, p.settings));
@@ -72,7 +72,7 @@
   const knobs = makeKnobs({ of: () => state.settings, turn: set, upload,
     acts: [["Reset", reset], ["Find the smallest cluster", () => { smallest.panel.scrollIntoView(); smallest.panel.querySelector("input")?.focus({ preventScroll: true }); }]] });
   const button = (text, act, more) => { const b = el("button", { type: "button", ...more }, text); b.addEventListener("click", act); return b; };
-  // pinBar names the runs on the screen, each in its colour.
+  // pinBar lists the drawn runs, each in its colour.
   const pinBar = el("div.row", { role: "group", ariaLabel: "Runs" });
   const showPins = () => {
     if (pinBar.contains(document.activeElement) && document.activeElement.tagName === "INPUT") return;
@@ -81,7 +81,7 @@
       e.addEventListener("change", () => { if (e.value.trim()) p.name = e.value.trim(); else delete p.name; keep(); refresh(); });
       return el("span.pin", swatch(nth(p.color)), e, button("Use", () => applyAll(p.settings), { title: "change the settings to those of this pin" }),
         button("×", () => pinAll(state.pins.filter((o) => o !== p)), { ariaLabel: `Remove the pin ${nameOf(p)}` }));
-    }));
+    }), ...(unshown ? [el("span", `The link has ${number(unshown)} more, which are not shown: at most ${mostPins} runs can be pinned.`)] : []));
     pinBar.hidden = !state.pins.length;
   };
   const applyAll = (settings) => { state.settings = { trace: state.settings.trace, ...settings }; keep(); knobs.show(); refresh(); scrollTo({ top: 0 }); };
@@ -94,9 +94,9 @@
   document.addEventListener("dragleave", () => knobs.panel.classList.remove("dropping"));
   document.addEventListener("drop", (e) => { e.preventDefault(); knobs.panel.classList.remove("dropping"); if (e.dataTransfer.files[0]) upload(e.dataTransfer.files[0]); });
 
-  // Runs: the newest settings win. One that takes long is ended for them, unless nothing has
-  // been drawn for a while. The next run goes on while one is drawn.
-  const kept = new Map(); // answers of pinned runs, by their settings
+  // Runs: a new setting cancels a running replay, unless nothing has been drawn for a while. A replay can run while the
+  // previous results are drawn.
+  const kept = new Map(); // answers of pinned runs by their settings
   let current = null, drawn = {}, wanted = false, running = null, lastDrawn = 0, redraws = 0; // drawn: the settings of current
   const refresh = () => {
     wanted = true;
@@ -105,7 +105,7 @@
     if (running && now - running.since > 300 && now - lastDrawn < 1500) running.stop.abort();
     if (!running) turn();
   };
-  // busy marks the results as those of a run before, once a run takes a while; rest takes the mark away.
+  // busy marks the results as outdated when a run takes long. rest removes the mark.
   let marking = 0;
   const busy = () => { marking ||= setTimeout(() => { side.classList.add("busy"); side.setAttribute("aria-busy", "true"); says.textContent = "running; the results are those of the settings before"; }, 200); };
   const rest = (stale) => {
@@ -116,7 +116,7 @@
     side.classList.toggle("stale", Boolean(stale && current));
     says.classList.remove("loud");
   };
-  // lost says that the server has stopped, and loads the page again once it answers.
+  // lost shows that the server has stopped, and reloads the page when the server answers again.
   let asking = 0;
   const lost = () => {
     says.textContent = `replay ui has stopped. Start it again with: ${data.restart || "replay ui"}`;
@@ -138,7 +138,8 @@
     run.answer = answer().then((a) => ({ a }), (e) => ({ e }));
     return run;
   };
-  // A run is drawn once no pointer is down on the results, so that a click or a drag ends on the chart on which it began.
+  // A run is drawn only when no pointer is down on the results, so that a click or a drag ends on the chart where it
+  // began.
   let pressed = null, release = () => {};
   screen.drawing.addEventListener("pointerdown", (e) => { if (e.button === 0) pressed ||= new Promise((ok) => { release = ok; }); });
   for (const type of ["pointerup", "pointercancel", "blur"]) addEventListener(type, () => setTimeout(() => { pressed = null; release(); })); // after the click
@@ -182,7 +183,7 @@
     document.body.dataset.redraws = String(++redraws);
     document.body.dataset.took = String(Math.round(lastDrawn - since));
   };
-  // announce says what came of the last turn, once no other follows for a while.
+  // announce announces the result of the last change to screen readers, if no other change follows for a while.
   let speaking = 0;
   const announce = (a) => {
     clearTimeout(speaking);
@@ -192,7 +193,7 @@
     }, 700);
   };
 
-  // Zoom: one request, or one worker's passes; it is in the link.
+  // Zoom: one request, or the passes of one worker. The link includes it.
   const close = el("div.card"), closeText = el("pre.said", { tabIndex: 0, role: "region", ariaLabel: "Ledger or passes" });
   let zoomed = "", zoomsBegun = 0;
   const zooms = {
@@ -215,7 +216,7 @@
     const place = ++zoomsBegun;
     let shown;
     try { shown = await zooms[kind](z[kind]); } catch (e) { shown = e.error || String(e); }
-    if (place !== zoomsBegun) return; // a later one is shown
+    if (place !== zoomsBegun) return; // a later zoom is shown
     closeText.textContent = shown;
     if (byHand) { close.scrollIntoView(); closeText.focus({ preventScroll: true }); }
   };

@@ -1,6 +1,6 @@
 "use strict";
-// The knobs of the explorer: a form of fields with labels, one for each setting. of() returns
-// the settings, turn(flag, value) sets one, "" unsets it.
+// The knobs of the explorer: a form with a labelled field for each setting. of() returns the settings, and turn(flag,
+// value) changes a setting. The value "" unsets it.
 const makeKnobs = ({ of, turn, upload, acts }) => {
   const panel = el("form.knobs.card", { ariaLabel: "Settings" });
   const inputs = new Map(); // {e, k, special, range, why} by flag
@@ -16,7 +16,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     e.addEventListener("change", () => turn(k.flag, e.value.trim()));
     return e;
   };
-  // paired is a slider over round values with the field of any number, which has the name.
+  // paired returns a slider over round values, and a number field that accepts any value.
   const paired = (k) => {
     const range = el("input", { type: "range", min: 0, max: k.steps.length, step: 1, ariaLabel: k.label + ", slider" }), e = el("input", { type: "text", inputMode: "decimal", autocomplete: "off", spellcheck: false });
     const put = () => turn(k.flag, e.value.trim());
@@ -26,9 +26,10 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     return { e, range, row: el("span.pair", range, e) };
   };
   const twoPools = (s) => Boolean(s["prefill-workers"] || s["decode-workers"]);
-  // preset is what holds of a knob that is not set: pools depend on each other.
+  // preset returns the value of a knob that is not set. The sizes of pools depend on each other.
   const preset = (k, s) => k.flag === "workers" && twoPools(s) ? "two pools" : /^(prefill|decode)-workers$/.test(k.flag) && twoPools(s) ? "1" : k.preset;
-  // blocked is why a setting has no effect or is refused with the others; "": it may be changed.
+  // blocked returns the reason why a setting has no effect or is not supported with the current settings; "": it can be
+  // changed.
   const blocked = (k, s) => {
     const engine = (k.label.match(/TensorRT-LLM|SGLang/) || [""])[0], own = s.engine || "vllm";
     if (engine && own !== { "TensorRT-LLM": "trtllm", SGLang: "sglang" }[engine]) return `requires the engine ${engine}`;
@@ -39,8 +40,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     return "";
   };
 
-  // The fault of fields is one that a list of one line says; faultOf reads it back, null where
-  // it is another list.
+  // The fields of a fault make a list of one line. faultOf parses that line, and returns null for any other list.
   const unit = { ms: 0.001, s: 1, m: 60, h: 3600 };
   const inSeconds = (text) => { const m = (text || "").match(/^([\d.]+)(ms|s|m|h)$/); return m ? String(Number(m[1]) * unit[m[2]]) : ""; };
   const faultOf = (text) => {
@@ -60,7 +60,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
   };
   const someFault = { what: "dies", pool: "", worker: "0", at: "60", end: "30", factor: "3", loss: "lose" };
 
-  // faults are the fields of what goes wrong: a file, a fault, or a list in a line.
+  // faults returns the fields of faults: a file, one fault, or a list in one line.
   const faults = (k) => {
     const parts = {}, e = el("select", ...[["", k.preset], ["+", "a fault of one worker"], ["*", "a list in a line"], ...(k.choices || []).map((c) => [c, c])].map(([value, text]) => el("option", { value }, text)));
     let last = someFault, mode = "";
@@ -104,7 +104,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     return { e, show, rows: [...Object.values(parts).map((p) => p.row), lineRow] };
   };
 
-  // scalers are the fields of an autoscaler: none, one of these numbers, or a file.
+  // scalers returns the fields of an autoscaler: none, a built-in autoscaler with its numbers, or a file.
   const scalerForm = /^\{scaler: hpa, min: (\d+), max: (\d+), metrics: \[\{metric: (\w+), target: ([\d.]+)\}\], startup: \{weights: ([\d.]+)s\}\}$/;
   const scalers = (k) => {
     const parts = {}, e = el("select", ...[["", k.preset], ["+", "HPA with these numbers"], ...(k.choices || []).map((c) => [c, c])].map(([value, text]) => el("option", { value }, text)));
@@ -130,7 +130,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     return { e, show, rows: Object.values(parts).map((p) => p.row) };
   };
 
-  // columns is the form that maps the columns of a trace of no known format; put(value) sets them.
+  // columns returns the form that maps the columns of a trace of unknown format. put(value) sets the mapping.
   const columns = (keys, guess, put) => {
     const quoted = (name) => /[,"]/.test(name) ? `"${name.replaceAll('"', '""')}"` : name, fields = {};
     const form = el("form.card", { ariaLabel: "Columns of the trace" }, el("h3", "Which column is which?"), ...[["arrival", "Arrival"], ["input", "Prompt tokens"], ["output", "Answer tokens"], ["session", "Session (optional)"]].map(([role, label]) => {
@@ -145,7 +145,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
   const button = (text, act) => { const b = el("button", { type: "button" }, text); b.addEventListener("click", act); return b; };
   const folded = new Set(), groups = [], mapped = new Map(); // columns, by trace
   let wanted = "";
-  // find shows the settings that have the words of the search.
+  // find shows the settings that contain the words of the search.
   const find = () => {
     const words = wanted.toLowerCase().split(/\s+/);
     for (const { box, rows } of groups) {
@@ -212,7 +212,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     }
     find();
   };
-  // fit lets settings go together with the one that was just turned.
+  // fit adjusts other settings that are not supported with the setting that was just changed.
   const fit = (s, flag) => {
     const drop = (...all) => all.forEach((f) => delete s[f]);
     const on = flag in s;
@@ -231,7 +231,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
     const own = faultOf(s.faults);
     if (own) s.faults = faultText(own, s);
   };
-  // mark frames the knob that is wrong, and none with undefined.
+  // mark frames the knob with an error; undefined: no knob.
   const mark = (flag, by) => {
     for (const [name, { e }] of inputs) {
       const wrong = name === flag;
@@ -239,7 +239,7 @@ const makeKnobs = ({ of, turn, upload, acts }) => {
       if (wrong) { e.setAttribute("aria-invalid", "true"); e.setAttribute("aria-describedby", by); } else { e.removeAttribute("aria-invalid"); e.removeAttribute("aria-describedby"); }
     }
   };
-  // say is a value of a setting in words.
+  // say returns the value of a setting as text.
   const say = (flag, s) => { const k = data.knobs.find((o) => o.flag === flag); return `${flag} ${flag === "trace" ? (s.trace || "").split("/").pop() : s[flag] || (k ? preset(k, s) : "unset")}`; };
   return { panel, build, show, fit, mark, say, columns };
 };

@@ -1,10 +1,10 @@
 "use strict";
-// backend answers what the page on which settings are turned asks: here, the simulator
-// that is in the page, which runs in a worker. Nothing leaves the page.
+// backend answers the requests of the explorer with the simulator in the page, which runs in a Web Worker. Nothing
+// leaves the page.
 const backend = (() => {
   const text = (id) => document.getElementById(id).textContent;
   const worker = new Worker(URL.createObjectURL(new Blob([text("go"), "\n", text("worker")], { type: "text/javascript" })));
-  const open = new Map(); // questions without an answer, by number
+  const open = new Map(); // requests without an answer, by number
   let last = 0, ended = "";
   const end = (why) => {
     ended = `the simulator has stopped: ${why}; load the page again`;
@@ -39,7 +39,7 @@ const backend = (() => {
   about.style.marginBottom = "14px";
   about.id = "about";
   const same = (a, b) => Object.keys({ ...a, ...b }).every((k) => a[k] === b[k]);
-  // answered says, of the run that the page was made of, whether it came out as it was recorded.
+  // answered reports whether the replay of the recorded run gave the recorded result.
   const answered = (settings, answer) => {
     if (!data.run || !same(settings, data.run.settings)) return;
     const met = answer.digest === data.run.digest;
@@ -53,10 +53,10 @@ const backend = (() => {
   main.append(about);
   document.body.append(el("details", el("summary", "Licenses of what this page is made of"), el("pre.small", { style: "white-space: pre-wrap" }, text("licenses"))));
   return {
-    // ask returns the answer to a question.
+    // ask returns the answer to a request.
     ask: (what, body, signal) => send({ what, body: JSON.stringify(body) }, signal),
     answered,
-    // upload adds a file to the traces and returns the names of all.
+    // upload adds a file to the traces and returns the names of all traces.
     upload: async (file) => {
       const content = new Uint8Array(await file.arrayBuffer());
       return send({ what: "add", body: file.name, file: file.name, content }, undefined, [content.buffer]);

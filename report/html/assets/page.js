@@ -16,10 +16,10 @@
   const mean = (list) => list.reduce((a, b) => a + b, 0) / (list.length || 1);
   const most = (list) => list.reduce((a, b) => Math.max(a, b), 0);
 
-  // faults are lines at the instants at which something went wrong in a run.
+  // faults returns lines at the times of the faults of a run.
   const faults = (r) => (r.time && r.time.faults || []).slice(0, 20).map((s, i) => ({ side: "x", at: s, text: `fault ${i + 1}` }));
 
-  // overlay draws panels of one line each over each other, where they are few enough to tell apart.
+  // overlay draws panels with one line each in one panel, if there are few enough to tell the lines apart.
   const overlay = (panels) => {
     const drawn = panels.filter((p) => p.x.length);
     if (!several || runs.length > 4 || drawn.length < 2) return panels;
@@ -28,7 +28,8 @@
     return [{ name: "", color: "--c0", x: joined[0], ...(limits.length ? { limits } : {}), lines: drawn.map((p, i) => ({ ...p.lines[0], name: p.name, dash: i % 3, fill: false, y: joined[i + 1] })) }];
   };
 
-  // overTime draws what pick takes of each run, and names the mean that the report has (whole), over each other or a panel for each.
+  // overTime draws the values that pick returns for each run over time, in one panel or in one panel per run. whole is
+  // the mean in the report.
   const overTime = (parent, title, value, pick, worker, unit, whole) => {
     const panels = runs.map((r, i) => {
       const y = r.time ? pick(r.time) : [];
@@ -39,7 +40,7 @@
     addChart(parent, { title, panels: overlay(panels), value, ticks: unit, xAxis: timeAxis, counts: true, spread: () => peaks.length < 2 ? 1 : most(peaks) / Math.min(...peaks) });
   };
 
-  // objectives is a table of what the runs were held to.
+  // objectives returns a table of the objectives of the runs.
   const objectives = () => {
     const titles = [...new Set(runs.flatMap((r) => (r.held || []).map((o) => `${o.title}|${o.limit}`)))];
     if (!titles.length) return null;
@@ -82,7 +83,7 @@
     return el(several ? "div.card.full" : "div.card", scrolls("Values", el("table", el("thead", head), body)));
   };
 
-  // paired is by how much the times of the same requests differ from those in the first run.
+  // paired returns a table of the mean differences of paired requests between the first run and each other run.
   const paired = () => {
     const later = runs.slice(1).filter((r) => r.paired && r.paired.metrics && r.paired.metrics.length);
     if (!later.length) return [];
@@ -101,7 +102,7 @@
       scrolls("Paired changes", el("table", el("thead", head), body)))];
   };
 
-  // madeOf is what the runs were made of, and what they assume: together where that is the same.
+  // madeOf returns the inputs and the assumptions of the runs. Equal ones are shown once.
   const madeOf = () => {
     const same = (list) => list.filter((row) => several && runs.every((r) => (r[list.of] || []).some((o) => o[0] === row[0] && o[1] === row[1])));
     const rowsOf = (r, of) => Object.assign([...(r[of] || [])], { of });
@@ -124,7 +125,7 @@
     return [card];
   };
 
-  // tiles are the numbers that a run is judged by, with its objectives.
+  // tiles returns the main numbers of a run, with its objectives.
   const tiles = (r) => el("div.tiles", ...[["Time to first token, p99", "p99_ttft_ms", ms, "ttft"], ["Inter-token latency, p99", "p99_itl_ms", ms, "itl"],
     ["Time per output token, p99", "p99_tpot_ms", ms, "tpot"], ["Output throughput", "output_throughput_tok_s", (v) => few(v) + " tokens/s"]].map(([title, of, show, id]) => {
     const held = (r.held || []).filter((o) => o.curve === id && !o.class), missed = held.some((o) => !o.met), v = r.report[of];
@@ -142,14 +143,14 @@
     const onTiles = (o) => !o.class && !o.each && ["ttft", "itl", "tpot"].includes(o.curve);
     grid.append(...(held && (several || !runs[0].held.every(onTiles)) ? [held] : []), ...paired());
   };
-  // rest is what the numbers are made of, and what they assume.
+  // rest adds the numbers, the request ledgers, the inputs and the assumptions.
   const rest = () => {
     const grid = cards(section("Numbers, assumptions, command"));
     if (several) grid.append(values(), ...ledger(), ...madeOf());
     else grid.append(values(), el("div.stack", ...ledger(), ...madeOf()));
   };
 
-  // bar is a ledger; its parts fill it.
+  // bar draws a request ledger as a bar of its parts.
   const bar = (parts, longest) => {
     const b = el("div.bar");
     const all = longest || parts.reduce((a, v) => a + v, 0) || 1;
@@ -172,7 +173,7 @@
   };
   const limitText = (o) => `${o.class ? o.title.replace(/ [A-Z0-9]+$/, "") : o.each ? "each" : o.title.split(" ")[0]} ≤ ${ms(o.limit)}`;
   const quantile = (c, q) => c.q[data.curve.indexOf(q)];
-  // percentiles draws curves, in one or several panels of {name, color, lines: [{name, curve}]}.
+  // percentiles draws curves in one or more panels {name, color, lines: [{name, curve}]}.
   const percentiles = (grid, title, panels, limits) => {
     const tail = (q) => -Math.log10(1 - q);
     const marks = [0.5, 0.9, 0.99, 0.999, 0.9999];
@@ -214,7 +215,7 @@
         limits: held(id).map((o) => ({ side: "x", at: Math.log10(o.limit), text: limitText(o) })) });
     }
   };
-  // byClass is how the requests of each class fared.
+  // byClass adds a table of the results of each class of requests.
   const byClass = () => {
     const classed = runs.filter((r) => (r.classes || []).length);
     if (!classed.length) return;
@@ -244,7 +245,7 @@
     overTime(grid, "Decode batch size, mean over workers", count, (t) => t.batch, true);
   };
 
-  // perWorker draws a line per worker, or the range over all when they are many.
+  // perWorker draws a line per worker, or the range over all workers if there are many.
   const perWorker = (grid, title, key) => {
     const panels = runs.map((r, i) => {
       const workers = r.time ? r.time.workers.filter((w) => w[key].length) : [];
@@ -258,7 +259,7 @@
     if (panels.some((p) => p.x.length)) addChart(grid, { title, panels, value: percent, ticks: percents, xAxis: timeAxis });
   };
 
-  // fold puts a table into what can be opened, where there are many of them.
+  // fold puts a table into an element that folds if there are several runs. It is open for two runs.
   const fold = (title, table) => {
     const d = el("details.card.full", { open: runs.length < 3 }, el("summary", title), table);
     return several ? d : el("div.card.full", ...(title ? [el("h3", title)] : []), table);

@@ -1,5 +1,5 @@
 "use strict";
-// What the autoscalers of runs did: how many workers there were over time, and what each act cost.
+// The autoscalers of runs: the number of workers over time, and the cost of each action.
 const drawScaling = (runs, section, addChart, timeAxis, several) => {
   const scaled = runs.filter((r) => r.scaling);
   if (!scaled.length) return;

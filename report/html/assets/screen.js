@@ -1,10 +1,10 @@
 "use strict";
-// What the explorer draws of runs: verdicts, a table, curves over each other. A run is
-// {name, a, settings, color, dash}, a its answer; the last is the one of now, others are pinned.
+// The results of the explorer: verdicts, a table and charts. A run is {name, a, settings, color, dash}, where a is its
+// answer. The last run has the current settings, and the other runs are pinned.
 const makeScreen = ({ ask, link, zoom }) => {
   const names = { ttft: "TTFT", itl: "ITL", tpot: "TPOT", ttst: "TTST", e2e: "E2E" };
   const drawing = el("div.stack.results");
-  const opened = new Set(); // summaries of what is open, which stays so
+  const opened = new Set(); // summaries of the open elements, which stay open
   let plots = [], rest = 0, shownRuns = [];
 
   const table = (label, head, rows) => scrolls(label, el("table", { ariaLabel: label },
@@ -26,8 +26,8 @@ const makeScreen = ({ ask, link, zoom }) => {
     return b;
   };
 
-  // Over time, runs lie over each other: with several, each quantity has a panel of its own.
-  const at = (x, own, y) => { // the value of a line at x, between its points
+  // Charts over time have the lines of all runs. With several runs, each quantity has a separate panel.
+  const at = (x, own, y) => { // interpolated value of a line at x
     if (x < own[0] || x > own[own.length - 1]) return null;
     let lo = 0, hi = own.length - 1;
     while (hi - lo > 1) { const mid = (lo + hi) >> 1; if (own[mid] <= x) lo = mid; else hi = mid; }
@@ -35,7 +35,7 @@ const makeScreen = ({ ask, link, zoom }) => {
     return y[lo] === null || y[hi] === null ? y[lo] : y[lo] + (y[hi] - y[lo]) * (x - own[lo]) / (own[hi] - own[lo]);
   };
   const lineOf = (name, color, dash, y) => ({ name, color, dash, y, says: "" });
-  // A part of the time that was chosen in one chart is that of all, also after the next run.
+  // All charts share the selected part of the time, also after the next run.
   let part = null, setting = false;
   const choosePart = (u) => {
     if (setting) return;
@@ -58,7 +58,7 @@ const makeScreen = ({ ask, link, zoom }) => {
     }
     const x = [...new Set(has.flatMap((h) => h.x))].sort((a, b) => a - b);
     has[0].ys.forEach(([n, , alone], k) => {
-      if (alone) return; // drawn of one run only
+      if (alone) return; // only drawn for a single run
       addChart(grid, { ...base, title: has[0].ys.length > 1 ? `${title}: ${n}` : title, panels: [{ name: "", color: "--soft", x, lines: has.map((h) => lineOf(h.r.name, h.r.color, h.r.dash, h.x === x ? h.ys[k][1] : x.map((v) => at(v, h.x, h.ys[k][1])))) }] });
     });
   };
@@ -85,10 +85,10 @@ const makeScreen = ({ ask, link, zoom }) => {
         panels: [{ name: "", color: "--c0", x: has[0].a.run.curves[id].q.map((_, i) => place(share(i))), lines: has.map((r) => lineOf(r.name, r.color, r.dash, r.a.run.curves[id].q)) }] });
     }
   };
-  // share is that of the i-th quantile of curves.
+  // share returns the rank of quantile i of a curve, from 0 to 1.
   const share = (i) => i < 180 ? i / 200 : i < 270 ? 0.9 + (i - 180) / 1000 : i < 360 ? 0.99 + (i - 270) / 10000 : [0.999, 0.9995, 0.9999, 1][i - 360];
 
-  // draw draws runs; what is not in view follows when there is time, and done is called.
+  // draw draws runs. It draws the charts outside the view later, and then calls done.
   const draw = (runs, done) => {
     clearTimeout(rest);
     plots.forEach((p) => p.plot && p.plot.destroy());
@@ -109,7 +109,7 @@ const makeScreen = ({ ask, link, zoom }) => {
     rest = setTimeout(next, 200);
   };
 
-  // tiles are the four numbers that a cluster is judged by, with objectives and the change against the first pin.
+  // tiles returns the four main numbers of a cluster, with the objectives and the change against the first pin.
   const tiles = (runs) => {
     const now = runs[runs.length - 1].a, first = runs.length > 1 ? runs[0] : null, held = (now.run.held || []).filter((h) => !h.class);
     const unfinished = number(now.run.report.num_requests - (now.run.report.completed_requests || 0));
@@ -126,7 +126,7 @@ const makeScreen = ({ ask, link, zoom }) => {
       tile("Output throughput", (a) => a.run.report.output_throughput_tok_s, (v) => few(v) + " tokens/s", "output_throughput_tok_s", [], `${few(now.run.report.completed_requests || 0)} requests in ${ms(now.run.report.duration_ms)}`),
       tile("Cost per 1M output tokens", (a) => a.cost_per_million_tokens, money, "cost_per_million_tokens", [], `${now.gpus} GPU${now.gpus === 1 ? "" : "s"}, ${money(now.cost_per_hour || 0)} per hour`));
   };
-  // head says in the header what is drawn, and the verdict.
+  // head shows the trace, the hardware and the verdict in the header.
   const verdict = el("p.load", { id: "verdict" });
   const head = (s, a) => {
     const made = document.getElementById("made"), held = a.run.held || [], missed = held.filter((h) => !h.met).length;
@@ -147,7 +147,7 @@ const makeScreen = ({ ask, link, zoom }) => {
     const name = (r) => el("th", { scope: "col" }, swatch(r.color), " " + r.name);
     return table("Numbers of the runs", ["value", name(now), ...pins.flatMap((p) => [name(p), `now against ${p.name}`])], rows);
   };
-  // exports is a menu of what can be taken away.
+  // exports returns the menu of exports.
   const save = (name, parts, type) => {
     const a = el("a", { href: URL.createObjectURL(new Blob(parts, { type })), download: name });
     a.click();
@@ -200,7 +200,8 @@ const makeScreen = ({ ask, link, zoom }) => {
     const workers = table("Workers", ["worker", "requests", "passes", "tokens", "busy", "hit rate"], (a.run.time?.workers || []).map((w) => [passes(w), number(w.requests), number(w.passes), number(w.tokens), percent(w.busy), percent(w.reused)]));
     return el("div.stack", card, ...runs.slice(0, -1).map((p) => movedCard(p, now)), same, ...classed(runs), folded("details.card", "Slowest requests", slow), folded("details.card", "Workers", workers));
   };
-  // movedCard asks for the paired intervals and the requests that moved once it is open and settings rest.
+  // movedCard requests the paired intervals and the moved requests when it is open and the settings have not just
+  // changed.
   const movedCard = (first, now) => {
     const card = folded("details.card", `Request by request against ${first.name}`);
     const fill = async () => {

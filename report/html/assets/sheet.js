@@ -1,17 +1,17 @@
 "use strict";
-// Draws what a sweep or a plan came to: for each table a chart of two columns,
-// coloured by a third, and the rows, sorted by the column that is clicked.
+// The results of a sweep or a plan: for each table, a chart of two columns that is coloured by a third column, and the
+// rows. A click on the head of a column sorts the rows.
 (() => {
   const charts = [];
-  // perSecond is how many of the unit of a column make a second, 0 of columns that are no times.
+  // perSecond returns the number of units of a column per second; 0: the column is not a time.
   const perSecond = (name) => /_ms$/.test(name) ? 1000 : /^(time|arrival)_s$/.test(name) ? 1 : 0;
   const titled = (name) => named(perSecond(name) ? name.replace(/_m?s$/, "") : name).replace(/\b[ab]\b/, (w) => w.toUpperCase()).replace(/ percent$/, " (%)");
-  // shown is a value of a column.
+  // shown formats a value of a column.
   const shown = (v, name = "") => v === null || v === undefined ? "" : typeof v !== "number" ? v : perSecond(name) ? ms(1000 * v / perSecond(name)) : /_off$/.test(name) ? change(v) : /_ratio$/.test(name) ? percent(v) : /_percent$/.test(name) ? number(v, 1).replace("-", "−")
     : Number.isInteger(v) ? number(v, 0) : v.toLocaleString("en-US", { maximumSignificantDigits: 5 });
   const inOrder = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
 
-  // choose makes a list of columns to choose from.
+  // choose returns a selection list of columns.
   const choose = (parent, label, names, chosen, changed) => {
     const s = el("select", ...names.map((n) => el("option", { value: n }, titled(n))));
     s.value = chosen;
@@ -20,13 +20,13 @@
     return s;
   };
 
-  // shapes returns how a row is drawn: as a disc, or in the shape of its mark.
+  // shapes returns the shape of each row: a disc, or the shape of its mark.
   const shapes = (table) => {
     const i = table.columns.findIndex((c) => c.name === table.mark), forms = ["cross", "ring"];
     return (r) => i < 0 ? "disc" : forms[(table.marked || []).findIndex((m) => m.value === r[i])] || "disc";
   };
 
-  // dots draws the rows of a series, each in its shape.
+  // dots draws the rows of a series with their shapes.
   const radius = 4.5;
   const dots = (shape) => (u, i) => {
     uPlot.orient(u, i, (series, x, y, scaleX, scaleY, toX, toY, left, top, width, height) => {
@@ -39,7 +39,7 @@
     return null;
   };
 
-  // keys say what the shapes of rows and the lines of limits mean.
+  // keys returns the legend of the shapes of rows and of the limit lines.
   const keys = (table, rows, chosen) => {
     const shape = shapes(table), has = (form) => rows.some((r) => shape(r) === form);
     const all = el("p.keys");
@@ -105,9 +105,8 @@
     charts.push(one);
   };
 
-  // firstColumns are those that are shown before one asks for all: the settings that
-  // differ, what marks rows or is the reason why there is nothing, and the few of the
-  // table in their order.
+  // firstColumns returns the columns that are visible at first: the settings that differ, the marks, the reasons of
+  // missing results, and the main columns of the table.
   const firstColumns = (table) => {
     const at = (name) => table.columns.findIndex((c) => c.name === name);
     const settings = table.columns.map((c, i) => i).filter((i) => table.columns[i].setting && (table.rows.length === 1 || table.rows.some((r) => r[i] !== table.rows[0][i])));
@@ -115,7 +114,7 @@
     return [...new Set([at("cell"), ...settings, ...rest])].filter((i) => i >= 0);
   };
 
-  // cell is a value in a table, or how it differs from the first row's.
+  // cell formats a value of a table, or its difference from the value of the first row.
   const symbols = { disc: "●", cross: "✕", ring: "○" }, looks = { disc: "met", cross: "missed", ring: "warned" };
   const empty = (table) => { const i = table.columns.findIndex((c) => c.name === "reason"); return (r) => i >= 0 && r[i] !== null; };
   const cell = (table, r, i, form, base) => {
@@ -179,7 +178,7 @@
     else details.push(...more);
     rest.push(...facts);
   }
-  // Charts come before the details of an answer, and rows behind them.
+  // Charts precede the details of an answer, and rows follow them.
   const tables = (data.tables || []).map((table) => {
     const top = el("div.tables"), below = el("div.tables.rows"), left = table.rows.filter(empty(table)).length;
     if (left) top.append(el("p.missed", `✗ ${left} of ${table.rows.length} are not complete: the table says why.`));
@@ -194,6 +193,6 @@
     for (const t of tables) main.append(el("h2.title", t.top.hasChildNodes() ? `${t.title}: rows` : t.title), t.below);
   } else for (const t of tables) main.append(heading(t.title), t.top, t.below);
   if (rest.length) main.append(el("h2", "Assumptions and command"), el("div.cards", ...rest));
-  follow(charts, (one) => one.draw(one)); // tables of every replay are not printed
+  follow(charts, (one) => one.draw(one)); // the tables of all replays are not printed
   report(charts.filter((one) => one.plot).length, charts.length);
 })();
