@@ -1,7 +1,7 @@
-"""Run the cells of python/example.ipynb, and compare what they print with what it shows.
+"""Run the cells of python/example.ipynb, and compare their output with the output in the file.
 
-    python python/tests/notebook.py             # fails where a cell fails or shows something else
-    python python/tests/notebook.py --rewrite   # keeps what they print now
+    python python/tests/notebook.py             # fails if a cell fails or has another output
+    python python/tests/notebook.py --rewrite   # writes the current output to the file
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATH = Path(__file__).resolve().parents[1] / "example.ipynb"
 
 
 def shown(cell: Any) -> list[str]:
-    """Return what a cell shows, line by line."""
+    """Return the lines of the output of a cell."""
     return json.dumps(cell.get("outputs", []), indent=1, sort_keys=True).splitlines()
 
 
@@ -34,7 +34,7 @@ def main() -> int:
         if cell.cell_type != "code":
             continue
         cells += 1
-        # How far it is, is said on standard error, and differs.
+        # Progress on standard error differs between runs.
         cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         for line in difflib.unified_diff(shown(before.cells[i]), shown(cell), f"cell {i} in the notebook", f"cell {i} now", lineterm="", n=1):
             print(line)

@@ -1,8 +1,8 @@
-"""The package does what the command does: its tables, its errors, its end.
+"""The package has the same tables, errors and exit codes as the program.
 
     python -m unittest discover python/tests
 
-It runs against the package that is installed, from any folder.
+The tests use the installed package, from any folder.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CLOCKED = ("wall_time_ms", "processed_tokens_per_s", "processed_output_tokens_pe
 
 
 class Case(unittest.TestCase):
-    """A test in a folder of its own, in which temporary files are made too."""
+    """A test in a separate folder, which also has the temporary files."""
 
     def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
@@ -59,7 +59,7 @@ class Case(unittest.TestCase):
         tempfile.tempdir = str(self.temporary)
 
     def command(self, *arguments: object) -> str:
-        """Run the program by itself, and return what it prints."""
+        """Run the program without the package, and return its standard output."""
         return subprocess.run([replay.program(), *map(str, arguments)], check=True, capture_output=True, text=True, encoding="utf-8").stdout
 
     def assertNothingLeft(self) -> None:
@@ -108,7 +108,7 @@ class Results(Case):
         self.assertEqual(text, done.text)
         self.assertEqual(4, done.cells.num_rows)
         self.assertIn("<html", page.read_text()[:200])
-        # The same by a mapping, by a file and by texts.
+        # The same settings as a mapping, as a file and as texts.
         spec = {"trace": str(CHAT), "set": {"speedup": 16}, "grid": {"router": ["round_robin", "kv"], "workers": [2, 4]}}
         self.assertTrue(done.cells.equals(replay.sweep(spec).cells))
         file = self.folder / "grid.yaml"
@@ -325,7 +325,7 @@ class Errors(Case):
 
     def test_a_value_is_never_a_flag(self) -> None:
         self.assertIn("--trace-format=--help", self.refused(2, CHAT, trace_format="--help"))
-        self.assertIn("--help", self.refused(1, "--help"))  # the name of a trace
+        self.assertIn("--help", self.refused(1, "--help"))  # --help is the name of a trace here
 
     def test_what_came_out_badly_warns(self) -> None:
         with self.assertWarnsRegex(replay.ReplayWarning, "no cluster considered meets the objectives") as caught:
@@ -343,7 +343,7 @@ class Errors(Case):
 
 
 class Sessions(Case):
-    # A replay of seconds.
+    # A replay that takes seconds.
     LONG = {"max_in_flight": 4, "input_tokens": 100, "output_tokens": 20000, "request_count": 40000, "router": "kv", "workers": 4}
 
     def equal(self, want: replay.Run, got: replay.Run) -> None:
@@ -566,7 +566,7 @@ class Interrupts(Case):
         os.killpg(child.pid, signal.SIGINT)
         started = time.monotonic()
         _, errors = child.communicate(timeout=20)
-        self.assertLess(time.monotonic() - started, 1.5)  # with the end of Python itself
+        self.assertLess(time.monotonic() - started, 1.5)  # includes the end of Python
         self.assertIn("KeyboardInterrupt", errors)
         self.assertEqual(-signal.SIGINT, child.returncode)
         self.assertNothingLeft()
@@ -627,7 +627,7 @@ class Shape(Case):
 
     def test_the_page_of_the_documentation(self) -> None:
         page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-        text = re.sub("^```.*$", "", page, flags=re.MULTILINE)  # which would end what is printed
+        text = re.sub("^```.*$", "", page, flags=re.MULTILINE)  # because these lines would end the printed block
         test = doctest.DocTestParser().get_doctest(text, {}, "api.md", "docs/api.md", 0)
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
         said: list[str] = []

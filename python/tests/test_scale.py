@@ -1,4 +1,4 @@
-"""Sweeps on several machines have the table of one process: shards, Dask, and a cluster of Ray with two nodes.
+"""Sweeps on shards, Dask, and a Ray cluster with two nodes give the same table as one process.
 
     python -m unittest discover python/tests -p test_scale.py
 """
@@ -27,7 +27,7 @@ MANY = {"grid": {"max_num_seqs": list(range(64, 144, 4)), "workers": list(range(
 
 class Shards(Case):
     def sweep(self, *arguments: object) -> str:
-        """Run the sweep of issue and documentation with more arguments."""
+        """Run the sweep of the documentation with more arguments."""
         return self.command("sweep", "--trace", CHAT, "--grid", "workers=4,8,12,16", *arguments)
 
     def test_two_shards_are_one_table(self) -> None:
@@ -41,7 +41,7 @@ class Shards(Case):
             self.assertIn(wrong, caught.exception.stderr)
         self.sweep("--shard", "2/2", "--out", parts[1])
         done = parts[1].read_bytes()
-        self.sweep("--shard", "2/2", "--out", parts[1])  # a task that is retried
+        self.sweep("--shard", "2/2", "--out", parts[1])  # a retried task
         self.assertEqual(done, parts[1].read_bytes())
         self.command("sweep", "merge", *parts, "--out", all_)
         self.assertEqual(one.read_bytes(), all_.read_bytes())
@@ -78,7 +78,7 @@ class Ray(ExecutorCase):
     """A cluster of two nodes with one CPU each."""
 
     cluster: Any
-    node: Any = None  # the second
+    node: Any = None  # the second node
     executor: Any
 
     @classmethod
@@ -96,7 +96,7 @@ class Ray(ExecutorCase):
             cls.addClassCleanup(cls.cluster.shutdown)
             cls.node = cls.cluster.add_node(num_cpus=1)
             ray.init(address=cls.cluster.address, log_to_driver=False, logging_level=logging.CRITICAL)
-        except Exception as error:  # of no type: the machine is too busy
+        except Exception as error:  # Ray has no exception type for a busy machine
             raise unittest.SkipTest(f"ray does not start: {error}") from None
         cls.addClassCleanup(ray.shutdown)
         sys.path.insert(0, str(SCALE))
@@ -107,14 +107,14 @@ class Ray(ExecutorCase):
 
     def setUp(self) -> None:
         super().setUp()
-        if Ray.node is None:  # a test removed it
+        if Ray.node is None:  # a test removed the node
             Ray.node = self.cluster.add_node(num_cpus=1)
 
     def test_a_sweep_is_that_of_one_process(self) -> None:
         self.check(self.executor)
 
     def test_a_trace_is_sent_to_the_nodes(self) -> None:
-        """No task reads the file of the trace, and messages name it."""
+        """Tasks do not read the file of the trace, but messages have its name."""
         trace = self.folder / "chat.jsonl"
         shutil.copy(CHAT, trace)
         share, shared = self.executor.share, []
@@ -177,7 +177,7 @@ class Ray(ExecutorCase):
         except ImportError:
             self.skipTest("ray[tune] is not installed")
         search = runpy.run_path(str(ROOT / "examples" / "search" / "ray_tune_search.py"), run_name="ray_tune_search")["search"]
-        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))  # Ray Tune keeps its own
+        self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))  # Ray Tune installs a handler and does not remove it
         one, two = ([(result.config, result.metrics["p99_ttft_ms"]) for result in search(str(CHAT), 4)] for _ in range(2))
         self.assertEqual(4, len({str(trial) for trial in one}))
         self.assertEqual(one, two)

@@ -1,4 +1,4 @@
-"""What type checkers are to accept, and what they are to refuse: mypy --strict --warn-unused-ignores."""
+"""Calls that type checkers must accept, and calls that they must reject: mypy --strict --warn-unused-ignores."""
 
 from __future__ import annotations
 

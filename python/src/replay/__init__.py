@@ -6,8 +6,8 @@
     run.report["p99_ttft_ms"]
     run.pandas()                      # a row per request
 
-The program of the same name does all of it and comes with this package: keyword arguments
-are its flags, errors are its sentences, tables are its Parquet files.
+The package includes the program replay and runs it. Keyword arguments are flags of the program, exceptions have its
+error messages, and tables come from its Parquet files.
 """
 
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +20,7 @@ from ._session import Session
 
 try:
     __version__ = version("replay-llm")
-except PackageNotFoundError:  # a checkout on the path
+except PackageNotFoundError:  # the package is not installed
     __version__ = "0"
 
 __all__ = ["CrashError", "MissingFileError", "Plan", "ReplayError", "ReplayWarning", "Run", "Session", "Sweep", "UsageError", "__version__",

@@ -9,7 +9,7 @@ from ._program import program
 
 
 def main() -> NoReturn:
-    """Become the program, with the arguments of this process."""
+    """Replace this process with the program, with the same arguments."""
     command = [program(), *sys.argv[1:]]
     if os.name != "nt":
         os.execv(command[0], command)
@@ -17,7 +17,7 @@ def main() -> NoReturn:
     while True:
         try:
             sys.exit(child.wait())
-        except KeyboardInterrupt:  # the program has it too, and ends in good order
+        except KeyboardInterrupt:  # the program receives the interrupt too, and cleans up
             continue
 
 

@@ -1,4 +1,4 @@
-"""Keyword arguments as a command line, and what a command line cannot hold as files."""
+"""Keyword arguments as a command line. Values that do not fit a command line become temporary files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from . import flags as schema
 
 
 def name_of(key: str) -> str:
-    """Return the flag of a keyword argument: max_num_seqs is max-num-seqs, try_ is try."""
+    """Return the flag of a keyword argument: max-num-seqs for max_num_seqs, try for try_."""
     return key.rstrip("_").replace("_", "-")
 
 
 def text_of(value: Any) -> str:
-    """Return a value as the program reads it."""
+    """Return the text of a value for the program."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        # Whole numbers come out of frames as 8.0, which is none of workers.
+        # Frames have 8.0 for the whole number 8, which --workers rejects.
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else float.__repr__(value)
     if isinstance(value, (os.PathLike, str)):
         return os.fspath(value)
@@ -29,12 +29,12 @@ def text_of(value: Any) -> str:
 
 
 def is_list(value: Any) -> bool:
-    """Report whether a value holds several."""
+    """Report whether a value is a list of values."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 class Files:
-    """Files that a command line names, in a folder."""
+    """The temporary files of a command line, in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -46,13 +46,13 @@ class Files:
         return self.folder / (f"{self.count}-{name}" if self.count > 1 else name)
 
     def write(self, name: str, value: Any) -> str:
-        """Write a mapping or a list as JSON, which YAML is too, and return the path."""
+        """Write a mapping or a list to a YAML file, as JSON, and return the path."""
         path = self.path(name + ".yaml")
         path.write_text(json.dumps(value, default=text_of, indent=1), encoding="utf-8")
         return str(path)
 
     def trace(self, trace: Any) -> str:
-        """Return the path of a trace: a path as it is, a frame or a list of rows as JSONL."""
+        """Return the path of a trace. A frame or a list of rows is written to a JSONL file."""
         if isinstance(trace, (str, os.PathLike)):
             return os.fspath(trace)
         path = self.path("trace.jsonl")
@@ -64,7 +64,7 @@ class Files:
         return str(path)
 
     def flag(self, key: str, value: Any) -> list[str]:
-        """Return a keyword argument as the program takes it; None is as if it were not given."""
+        """Return the arguments for a keyword argument. None gives no arguments."""
         name = name_of(key)
         if value is None:
             return []
@@ -73,21 +73,21 @@ class Files:
         return [f"--{name}={self.value(name, value)}"]
 
     def value(self, name: str, value: Any) -> str:
-        """Return the value of a flag as text: a mapping, or a list of them, as JSON or as a file that says it."""
+        """Return the value of a flag as text. A mapping or a list of mappings becomes JSON or the path of a file."""
         if isinstance(value, Mapping) or is_list(value) and any(isinstance(v, Mapping) for v in value):
             return json.dumps(value, default=text_of) if name in schema.JSON else self.write(name, value)
         return ",".join(map(text_of, value)) if is_list(value) else text_of(value)
 
     def flags(self, flags: Mapping[str, Any]) -> list[str]:
-        """Return keyword arguments as the program takes them."""
+        """Return the arguments for keyword arguments."""
         return [argument for key, value in flags.items() for argument in self.flag(key, value)]
 
     def grid(self, sections: Mapping[str, Any]) -> str:
-        """Write what a sweep varies to a file of a grid, and return its path."""
+        """Write the sections of a sweep to a YAML file, and return its path."""
         return self.write("grid", {key: self._section(value, several=key == "grid") for key, value in sections.items()})
 
     def _section(self, section: Any, *, several: bool) -> Any:
-        """Return a section of a grid with the names of flags, and several values of each or one."""
+        """Return a section with the names of flags. If several is set, a flag can have a list of values."""
         if not isinstance(section, Mapping):
             return section
         cells: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class Files:
 
 
 def merged(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flags by name, with those of groups, and of config if it is a mapping. A flag that is given itself wins."""
+    """Return the flags by name, including the flags in groups and in config. A keyword argument overrides both."""
     own = {name_of(key): value for key, value in flags.items() if not _is_group(key, value)}
     for key, value in flags.items():
         if _is_group(key, value):
@@ -115,7 +115,7 @@ def _is_group(key: str, value: Any) -> bool:
 
 
 def _batches(rows: Any) -> Any:
-    """Return a frame of pandas, Polars or Arrow, or a list of mappings, as lists of mappings."""
+    """Return the rows of a frame of pandas, Polars or Arrow, or of a list of mappings, as lists of mappings."""
     if is_list(rows) and all(isinstance(row, Mapping) for row in rows):
         return [rows]
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Sweeps on executors of concurrent.futures: parts of a grid in sessions of their workers, and one table of all."""
+"""Sweeps on executors of concurrent.futures. Each task replays a part of the grid. The result is one table."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from ._session import Session
 if TYPE_CHECKING:
     import pyarrow
 
-FEW_CELLS = 8  # of a task of a small grid
-MANY_TASKS = 24  # of a large grid, at least
-MOST_CELLS = 40  # of a task: a grid that is larger has more tasks
-INCOMPLETE = 4  # the exit code where cells have no report
+FEW_CELLS = 8  # cells of a task of a small grid
+MANY_TASKS = 24  # minimum number of tasks of a large grid
+MOST_CELLS = 40  # maximum number of cells of a task
+INCOMPLETE = 4  # exit code if cells have no report
 
 Part = tuple[bytes, int, list[str]]
 
-_local = threading.local()  # of workers: the session of the latest trace
+_local = threading.local()  # the session of a worker thread
 
 
 @dataclass(frozen=True)
 class Shared:
-    """A trace with its bytes in the task: fetch returns them on any machine."""
+    """A trace that tasks on any machine can read. fetch returns its bytes."""
 
     path: str
     digest: str
     fetch: Callable[[], bytes]
 
     def write(self, folder: Path) -> Path:
-        """Return the trace as a file, which is written once for each folder."""
+        """Return the path of the trace in the folder. The file is written only once."""
         path = folder / self.digest / Path(self.path).name
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ class Shared:
 
 
 def share(executor: concurrent.futures.Executor, path: str) -> str | Shared:
-    """Return a trace for tasks of an executor: shared where the executor has a method share, else its path."""
+    """Return the trace for the tasks: a Shared trace if the executor has a method share, otherwise the path."""
     put = getattr(executor, "share", None)
     if put is None or not Path(path).is_file():
         return path
@@ -76,7 +76,7 @@ def replay_part(sections: Mapping[str, Any], flags: Mapping[str, Any]) -> Part:
 
 
 def _rename(data: bytes, path: str, name: str) -> bytes:
-    """Return a table with the name of a file for its path in reasons."""
+    """Return a table with the path of the trace in reasons replaced by its name."""
     import pyarrow
     import pyarrow.parquet
 
@@ -119,7 +119,7 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
     axes: dict[str, list[Any]] = {name: list(values) if is_list(values) else [values] for name, values in grid.items()}
     files = Files(folder)
     if is_list(trace) and not all(isinstance(row, Mapping) for row in trace):
-        axes["trace"] = [files.trace(one) for one in trace]  # the program has it last, too
+        axes["trace"] = [files.trace(one) for one in trace]  # the program also has this axis last
     elif trace is not None:
         sections = {**sections, "trace": share(executor, files.trace(trace))}
     futures: list[concurrent.futures.Future[Part]] = []
@@ -140,14 +140,14 @@ def sweep_on(executor: concurrent.futures.Executor, trace: Any, sections: Mappin
 
 
 def split(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]:
-    """Return the grids of tasks, in the order of their cells: the last settings as a whole, and a part of the one before them."""
+    """Yield the grids of the tasks in the order of their cells. A task has all values of the last axes, and a part of the axis before."""
     most = max(FEW_CELLS, min(MOST_CELLS, math.prod(map(len, axes.values())) // MANY_TASKS))
     names, whole = list(axes), 1
     while len(names) > 1 and whole * len(axes[names[-1]]) <= most:
         whole *= len(axes[names.pop()])
     *slow, cut = names
     size = max(1, most // max(1, whole))
-    size = max(1, math.ceil(len(axes[cut]) / max(1, math.ceil(len(axes[cut]) / size))))  # all about equal
+    size = max(1, math.ceil(len(axes[cut]) / max(1, math.ceil(len(axes[cut]) / size))))  # tasks of about the same size
     rest = {name: list(axes[name]) for name in axes if name not in names}
     for values in itertools.product(*(axes[name] for name in slow)):
         for begin in range(0, len(axes[cut]), size):
@@ -155,7 +155,7 @@ def split(axes: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, list[Any]]]:
 
 
 def _merge(parts: Sequence[Part], settings: Sequence[str]) -> Sweep:
-    """Return the sweep of all parts."""
+    """Return one sweep with the cells of all parts."""
     import pyarrow
     import pyarrow.parquet
 
@@ -181,7 +181,7 @@ def _merge(parts: Sequence[Part], settings: Sequence[str]) -> Sweep:
 
 
 def _as_texts(table: pyarrow.Table, names: set[str]) -> pyarrow.Table:
-    """Return a table with the numbers of some columns as texts."""
+    """Return a table with some columns converted to text."""
     import pyarrow
 
     for i, field in enumerate(table.schema):

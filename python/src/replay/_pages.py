@@ -1,4 +1,4 @@
-"""Results as HTML: a table of a summary, a small chart, and the text of the command."""
+"""Results as HTML for notebooks: the summary as a table, a small chart, and the text of the command."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ TOTALS = (("Completed requests", "completed_requests"), ("Requests/s", "request_
 
 
 def page(summary: str, chart: str, text: str) -> str:
-    """Return a result as HTML."""
+    """Return the HTML of a result."""
     return f"<div>{summary}{chart}<details><summary>Report</summary><pre>{escape(text.rstrip())}</pre></details></div>"
 
 
 def number(value: Any) -> str:
-    """Return a value for a table."""
+    """Return the text of a value in a table."""
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() or abs(value) >= 10_000 else f"{value:,.2f}"
     return "" if value is None else str(value)
 
 
 def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table."""
+    """Return rows as an HTML table."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(number(row.get(name)))}</td>" for name in columns) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def text(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as text."""
+    """Return rows as aligned text."""
     lines = [list(columns), *([number(row.get(name)) for name in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "".join("  ".join(value.rjust(width) for value, width in zip(line, widths)) + "\n" for line in lines)
 
 
 def latencies(report: Mapping[str, Any]) -> str:
-    """Return the summary of a replay."""
+    """Return the summary of a report: rows of metrics and their percentiles."""
     totals = [{"": label, "value": report[key]} for label, key in TOTALS if key in report]
     rows = []
     for label, metric in METRICS:
@@ -52,7 +52,7 @@ def latencies(report: Mapping[str, Any]) -> str:
 
 
 def chart(title: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Return lines as an SVG image, "" of no points."""
+    """Return a line chart as SVG; "" if there are no points."""
     points = [point for line in lines.values() for point in line]
     if not points:
         return ""

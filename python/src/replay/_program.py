@@ -1,4 +1,4 @@
-"""The program as a child: what it prints, its progress, its end."""
+"""The program as a child process: its output, progress, errors and exit code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Union
 
-# Progress is True or False, None (a line on terminals only), or a function of what is counted, how many are done,
-# and of how many.
+# Progress is True, False, None (a progress line on terminals only), or a function of the unit, the number of finished
+# units, and their total.
 Progress = Union[bool, None, Callable[[str, int, int], object]]
 
 INTERRUPTED = 130
-# Exit codes of docs/command-line.md with which everything that was asked for has been written.
+# Exit codes with which the program has written all output (docs/command-line.md).
 WRITTEN = (0, 4, 6)
-PATIENCE = 0.5  # seconds before a line is drawn
+PATIENCE = 0.5  # seconds before the progress line is drawn
 
 
 class ReplayError(Exception):
@@ -57,13 +57,13 @@ class MissingFileError(ReplayError, FileNotFoundError):
 
 
 class CrashError(ReplayError, RuntimeError):
-    """The program was ended by a signal, or found a broken invariant (exit code 8)."""
+    """A signal ended the program, or the program found an internal error (exit code 8)."""
 
     __module__ = "replay"
 
 
 def error_of(message: str, exit_code: int) -> ReplayError:
-    """Return the exception of an error of the program."""
+    """Return the exception for an error message and exit code of the program."""
     if exit_code == 2:
         return UsageError(message, exit_code)
     if exit_code == 1 and re.search("no such file or directory|cannot find the (file|path) specified", message):
@@ -74,13 +74,13 @@ def error_of(message: str, exit_code: int) -> ReplayError:
 
 
 class ReplayWarning(UserWarning):
-    """What the program warns of."""
+    """A warning of the program."""
 
     __module__ = "replay"
 
 
 def program() -> str:
-    """Return the path of the program, for commands that are no function here."""
+    """Return the path of the program, for commands that have no function in this package."""
     path = Path(__file__).with_name("bin") / ("replay.exe" if os.name == "nt" else "replay")
     if not path.exists():
         raise FileNotFoundError(f"{path}: not found, install the wheel of this platform, or make it: make wheel")
@@ -88,12 +88,12 @@ def program() -> str:
 
 
 def call(arguments: list[str], progress: Progress) -> tuple[int, str]:
-    """Run the program and return its exit code and what it printed.
+    """Run the program and return its exit code and its standard output.
 
-    What it warns of becomes a ReplayWarning, an error a ReplayError. An interrupt ends it too.
+    A warning of the program becomes a ReplayWarning, and an error becomes a ReplayError. An interrupt ends the program.
     """
     env = {**os.environ, "REPLAY_PROGRESS": "lines"}
-    # An interrupt reaches the child from here alone: two of them end it before it has tidied up.
+    # Only this process forwards interrupts, because a second interrupt would end the child before its cleanup.
     flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
     child = subprocess.Popen([program(), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, env=env, creationflags=flags, start_new_session=os.name != "nt",
@@ -113,7 +113,7 @@ def call(arguments: list[str], progress: Progress) -> tuple[int, str]:
 
 
 def tell(lines: list[str], exit_code: int) -> str:
-    """Warn of what the program warns of, and return the rest of its standard error."""
+    """Emit the warnings of the program, and return the other lines of its standard error."""
     prefix, rest = "replay: warning: ", []
     for line in lines:
         if line.startswith(prefix):
@@ -129,7 +129,7 @@ def tell(lines: list[str], exit_code: int) -> str:
 
 
 def _warn(text: str) -> None:
-    """Warn at the line that called this package."""
+    """Emit a warning for the line that called this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
         level, frame = level + 1, frame.f_back
@@ -137,7 +137,7 @@ def _warn(text: str) -> None:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    """Interrupt the program, which then removes what it has begun to write; or kill it."""
+    """Interrupt the program, so that it removes unfinished files, or kill it."""
     try:
         with contextlib.suppress(OSError):
             child.send_signal(getattr(signal, "CTRL_BREAK_EVENT", signal.SIGINT))
@@ -149,14 +149,14 @@ def _end(child: subprocess.Popen[str]) -> None:
 
 
 class _Listener:
-    """What a child prints, gathered while it runs."""
+    """Reads the output of a child while it runs."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         assert child.stdout is not None and child.stderr is not None
         self.child = child
         self.printed = ""
         self.errors: list[str] = []
-        self.progress: tuple[str, int, int] | None = None  # the newest
+        self.progress: tuple[str, int, int] | None = None  # the latest progress
         self.threads = [threading.Thread(target=self._read, args=(child.stdout,), daemon=True),
                         threading.Thread(target=self._listen, args=(child.stderr,), daemon=True)]
         for thread in self.threads:
@@ -176,7 +176,7 @@ class _Listener:
                     self.errors.append(line)
 
     def wait(self, bar: Bar) -> None:
-        """Wait for the end of the child; in steps, or an interrupt would wait too."""
+        """Wait for the end of the child. It waits in steps, because interrupts are handled between the steps."""
         try:
             for thread in self.threads:
                 while thread.is_alive():
@@ -189,7 +189,7 @@ class _Listener:
 
 
 class Bar:
-    """A line on standard error about what is done. Notebooks keep every line, so that they get none unless progress is True."""
+    """A progress line on standard error. It is drawn in a notebook only if progress is True, because notebooks keep each line."""
 
     def __init__(self, progress: Progress) -> None:
         self.shown: tuple[str, int, int] | None = None

@@ -1,4 +1,4 @@
-"""The results of commands: their files, as documents, tables, pages and charts."""
+"""The results of commands as documents, tables, pages and charts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """The files that a command wrote, in memory, and the text that it printed.
+    """The output of a command, in memory.
 
-    text is what the command prints, exit_code its exit code. path is the directory named by
-    out, else None. A result needs no file and can be pickled.
+    files has the contents of its files, text its standard output, and exit_code its exit code. path is the directory of
+    out, or None. A result can be pickled.
     """
 
     _table = ""  # the table that methods return by default
@@ -44,14 +44,14 @@ class Result:
         return sorted(name.rpartition(".")[0] for name in self.files if name.endswith((".parquet", ".arrow")))
 
     def parquet(self, table: str | None = None) -> bytes:
-        """Return a table as a file of Parquet."""
+        """Return the bytes of a table as a Parquet file."""
         name = f"{table or self._table}.parquet"
         if name not in self.files:
             raise FileNotFoundError(f"{name}: no such table, there are {', '.join(self.tables) or 'none'}")
         return self.files[name]
 
     def arrow(self, table: str | None = None) -> pyarrow.Table:
-        """Return a table as one of Arrow."""
+        """Return a table as a pyarrow.Table."""
         stream = self.files.get(f"{table or self._table}.arrow")
         if stream is not None:
             import pyarrow
@@ -62,11 +62,11 @@ class Result:
         return pyarrow.parquet.read_table(io.BytesIO(self.parquet(table)))
 
     def pandas(self, table: str | None = None) -> pandas.DataFrame:
-        """Return a table as a frame of pandas."""
+        """Return a table as a pandas DataFrame."""
         return self.arrow(table).to_pandas()
 
     def polars(self, table: str | None = None) -> polars.DataFrame:
-        """Return a table as a frame of Polars, which reads the bytes itself."""
+        """Return a table as a Polars DataFrame."""
         import polars
 
         stream = self.files.get(f"{table or self._table}.arrow")
@@ -101,17 +101,17 @@ class Result:
         return self.text
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(self.text.rstrip("\n"))  # IPython in a terminal
+        printer.text(self.text.rstrip("\n"))  # for IPython in a terminal
 
     def _repr_html_(self) -> str:
         try:
             return _pages.page(self._summary(), self._chart(), self.text)
-        except ImportError:  # pyarrow, which some platforms have not
+        except ImportError:  # pyarrow is not installed
             return _pages.page("", "", self.text)
 
 
 class Run(Result):
-    """A replay: the directory that replay trace --out writes (docs/outputs.md)."""
+    """The result of a replay, with the files of replay trace --out (docs/outputs.md)."""
 
     _table = "requests"
 
@@ -129,23 +129,23 @@ class Run(Result):
 
     @cached_property
     def workers(self) -> list[dict[str, Any]]:
-        """workers.json: an object per worker."""
+        """workers.json: one object per worker."""
         workers: list[dict[str, Any]] = self._document("workers.json")
         return workers
 
     @property
     def digest(self) -> str:
-        """The digest of the run: runs with equal digests are equal."""
+        """The digest of the run. Runs with equal digests have equal results."""
         return str(self.info["digest"])
 
     @cached_property
     def requests(self) -> pyarrow.Table:
-        """A row per request."""
+        """The requests: one row per request."""
         return self.arrow()
 
     @property
     def plot(self) -> RunPlot:
-        """Charts of matplotlib: plot.ttft() and plot.timeline()."""
+        """matplotlib charts: plot.ttft() and plot.timeline()."""
         return RunPlot(self)
 
     def _describe(self) -> str:
@@ -161,28 +161,28 @@ class Run(Result):
 
 
 class Sweep(Result):
-    """A sweep: a row per cell, with its settings and its report."""
+    """The result of a sweep: one row per cell, with its settings and its report."""
 
     _table = "cells"
 
     @cached_property
     def cells(self) -> pyarrow.Table:
-        """A row per cell."""
+        """The cells: one row per cell."""
         return self.arrow()
 
     @property
     def settings(self) -> list[str]:
-        """The columns of cells that are settings which the sweep varies."""
+        """The columns of cells with the settings that the sweep varies."""
         names = list(self.cells.column_names)
         return names[1 : names.index("completed_requests") if "completed_requests" in names else len(names)]
 
     @property
     def plot(self) -> SweepPlot:
-        """A chart of matplotlib: plot("workers", "ttft_p99")."""
+        """A matplotlib chart: plot("workers", "ttft_p99")."""
         return SweepPlot(self)
 
     def summary(self) -> tuple[list[str], list[dict[str, Any]]]:
-        """Return the names of a few columns of cells, and their first 100 rows."""
+        """Return the names of the main columns of cells, and their first 100 rows."""
         wanted = ["cell", *self.settings, "output_throughput_tok_s", "prefix_cache_reused_ratio", "median_ttft_ms", "p99_ttft_ms", "p99_itl_ms"]
         columns = [name for name in wanted if name in self.cells.column_names]
         return columns, self.cells.select(columns).slice(0, 100).to_pylist()
@@ -199,13 +199,13 @@ class Sweep(Result):
 
 
 class Plan(Result):
-    """A plan: its answer, and a row per replay."""
+    """The result of a plan: its answer, and one row per replay."""
 
     _table = "replays"
 
     @cached_property
     def report(self) -> dict[str, Any]:
-        """The answer, as replay plan --output json prints it."""
+        """The answer: the object that replay plan --output json prints."""
         report: dict[str, Any] = self._document("plan.json")
         return report
 
@@ -216,7 +216,7 @@ class Plan(Result):
 
     @cached_property
     def replays(self) -> pyarrow.Table:
-        """A row per replay."""
+        """The replays of the search: one row per replay."""
         return self.arrow()
 
     def _describe(self) -> str:
@@ -241,17 +241,17 @@ class Plan(Result):
         rows = self.replays.select(["gpus", "load", "resample", *names]).to_pylist()
         points = sorted((row["gpus"], row[names[0]]) for row in rows if row["load"] == 1 and row["resample"] == 0 and row[names[0]] is not None)
         least = min((value for _, value in points), default=0)
-        return _pages.chart(f"{names[0]} by GPUs", {names[0]: [point for point in points if point[1] <= 20 * least]})  # queues that grow are off the scale
+        return _pages.chart(f"{names[0]} by GPUs", {names[0]: [point for point in points if point[1] <= 20 * least]})  # growing queues would dominate the scale
 
 
 class RunPlot:
-    """Charts of a run. Each method draws on ax, or on new axes, and returns them."""
+    """Charts of a run. Each method draws on ax, or on new axes, and returns the axes."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def ttft(self, ax: Axes | None = None) -> Axes:
-        """Draw the median and the 99th percentile of time to first token, by arrival."""
+        """Draw the median and the 99th percentile of time to first token over the arrival time."""
         ax = _axes(ax)
         for label, points in _over_time(self._run).items():
             ax.plot([x for x, _ in points], [y for _, y in points], label=label)
@@ -281,7 +281,7 @@ class SweepPlot:
         self._sweep = sweep
 
     def __call__(self, x: str, y: str, ax: Axes | None = None) -> Axes:
-        """Draw column y over column x, a line for each value of the other settings.
+        """Draw column y over column x, with a line for each value of the other settings.
 
         ttft_p99 stands for the column p99_ttft_ms.
         """
@@ -313,7 +313,7 @@ def _axes(ax: Axes | None) -> Axes:
 
 
 def _column(name: str, columns: list[str]) -> str:
-    """Return the column of a name: ttft_p99 is p99_ttft_ms, max_num_seqs is max-num-seqs."""
+    """Return the column for a name: p99_ttft_ms for ttft_p99, max-num-seqs for max_num_seqs."""
     turned = re.fullmatch(r"(\w+)_(p\d+|mean|median|min|max|std)", name)
     for other in (name, name.replace("_", "-"), f"{turned[2]}_{turned[1]}_ms" if turned else name, f"{turned[2]}_{turned[1]}_latency_ms" if turned else name):
         if other in columns:
@@ -325,7 +325,7 @@ def _column(name: str, columns: list[str]) -> str:
 
 
 def _over_time(run: Run, most: int = 60) -> dict[str, list[tuple[float, float]]]:
-    """Return the median and the 99th percentile of time to first token in at most `most` bins of arrivals."""
+    """Return the median and the 99th percentile of time to first token in at most `most` bins of arrival times."""
     columns = run.arrow().select(["arrival_ms", "ttft_ms"]).to_pydict()
     known = [(at, value) for at, value in zip(columns["arrival_ms"], columns["ttft_ms"]) if value is not None]
     lines: dict[str, list[tuple[float, float]]] = {"p50": [], "p99": []}

@@ -25,34 +25,34 @@ if TYPE_CHECKING:
     Kind = TypeVar("Kind", bound=Result)
     Out = Union[str, os.PathLike[str], None]
     Command = Callable[[Files, Path], list[str]]
-    # Trace is a path, a frame of pandas, Polars or Arrow, or a list of rows.
+    # Trace is a path, a DataFrame of pandas or Polars, an Arrow table, or a list of rows.
     Trace = Any
 
 
 def run(trace: Trace = None, *, out: Out = None, progress: Progress = None, **flags: Unpack[schema.RunFlags]) -> Run:
-    """Replay a workload: replay trace, or replay concurrency where max_in_flight is given.
+    """Replay a workload. This function runs replay trace, or replay concurrency if max_in_flight is given.
 
-    trace is a file in any format of docs/traces.md, or a frame or a list of mappings, which are
-    written to a file with a JSON object per row. Without it, flags make one up.
+    trace is a file in any format of docs/traces.md, a frame, or a list of mappings. Without a trace, flags such as
+    request_count and input_tokens describe a synthetic workload.
 
-    The settings are the flags of the command, with underscores for dashes: num_gpu_blocks=4096. They are given
-    themselves, or in groups: cluster={"workers": 8, "router": "kv"}. A mapping, or a list of them, is what the file of
-    a flag would hold: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}]. config={...}
-    holds any settings.
+    The settings are the flags of the command, with underscores for dashes: num_gpu_blocks=4096. They can be grouped:
+    cluster={"workers": 8, "router": "kv"}. A flag that names a file also accepts the content of the file, as a mapping
+    or a list of mappings: deployment={"gpu": "h100"}, faults=[{"at": "10m", "worker": 3, "what": "dies"}]. config={...}
+    can have any settings.
 
-    out names a directory to write. With stream, or a mode other than offline, the program writes no directory: the
-    result has the report, and in real time the requests. progress is True, False, None (a line on terminals only), or
-    a function of what is counted, done and total.
+    out names a directory for the files of the run. With stream, or a mode other than offline, the program writes no
+    directory: the result has the report, and in real time also the requests. progress is True, False, None (a progress
+    line on terminals only), or a function of the unit, the number of finished units, and their total.
 
-    A replay whose requests did not all complete, or that misses an objective with slo_exit, warns and
-    says so in exit_code. All else that is wrong is a ReplayError, with the program's words.
+    If requests did not complete, or if an objective is missed with slo_exit, the function emits a warning and exit_code
+    is not 0. Any other failure is a ReplayError with the program's error message.
     """
     out = out or None
     return make(Run, run_command(trace, merged(flags), out, True), functools.partial(call, progress=progress), out)
 
 
 def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: Union[bool, str]) -> Command:
-    """Return the command line of a replay: with its directory, or with the report alone, or also with the requests as Arrow."""
+    """Return the command line of a replay. tables decides its output: a directory, the report only, or the report and the requests as Arrow."""
     clock = "none" if given.get("stream") or tables is not True else given.get("mode") or "offline"
 
     def command(files: Files, folder: Path) -> list[str]:
@@ -75,16 +75,18 @@ def run_command(trace: Trace, given: Mapping[str, Any], out: Out, tables: Union[
 
 def sweep(spec: Any = None, *, trace: Trace = None, grid: Any = None, set: Any = None, out: Any = None, progress: Progress = None,
           executor: Executor | None = None, **flags: Unpack[schema.SweepFlags]) -> Sweep:
-    """Replay every cell of a grid: replay sweep.
+    """Replay every cell of a grid. This function runs replay sweep.
 
         replay.sweep(trace="requests.jsonl", grid={"router": ["round_robin", "kv"], "workers": [2, 4, 8]})
 
-    grid has the values of flags, of which the last runs fastest, set the flags of all cells. spec is a
-    file with trace, set and grid, or a mapping of them. trace is what run takes, or a list of files and frames.
-    out also writes the table to a file, or to several: .csv, .json, .parquet or a page, .html. executor is an
-    Executor of concurrent.futures that replays parts of the grid, each in a session. If it has a
-    method share, share(data) must return a function without arguments that returns the bytes on any worker: the
-    trace is then read here only. Every other flag of the command is a keyword argument; `replay sweep --help-all` describes them.
+    grid maps flags to lists of values. The last flag varies fastest. set has the flags of all cells. spec is a file with
+    trace, set and grid, or a mapping of them. trace is a trace as for run, or a list of traces. out names one or more
+    files for the table: .csv, .json, .parquet, or .html for a page. Every other flag of the command is a keyword
+    argument; `replay sweep --help-all` describes them.
+
+    executor is an Executor of concurrent.futures that replays parts of the grid, each in a session. If it has a method
+    share, then share(data) must return a function without arguments that returns the data on any worker. Only this
+    process reads the file of the trace then.
     """
     sections: dict[str, Any] = dict(spec) if isinstance(spec, Mapping) else {}
     for key, value in (("set", set), ("grid", grid)):
@@ -123,20 +125,20 @@ def sweep_command(trace: Any, sections: Mapping[str, Any], flags: Mapping[str, A
 
 
 def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **flags: Unpack[schema.PlanFlags]) -> Plan:
-    """Find the smallest cluster that meets objectives, and the highest load it sustains: replay plan.
+    """Find the smallest cluster that meets objectives, and the highest load it sustains. This function runs replay plan.
 
         replay.plan("requests.jsonl", slo="p99:ttft=2s,p99:itl=50ms", gpu="h100", model="llama-3.1-8b")
 
-    trace and settings are those of run; with a list of deployment, trace is a list of the same length. try is a word of
-    Python, so that the setting is try_: try_=["tp=2,4"]. out also writes the table to a file, or to several: .csv, .json,
-    .parquet or a page, .html. A plan that finds no cluster warns, and found is False.
+    trace and the settings are as for run. If deployment is a list, trace is a list of the same length. The keyword of
+    --try is try_, because try is reserved in Python: try_=["tp=2,4"]. out names one or more files for the table: .csv,
+    .json, .parquet, or .html for a page. If no cluster is found, the function emits a warning and found is False.
     """
     given = merged(flags)
 
     def command(files: Files, folder: Path) -> list[str]:
         arguments = ["plan", *files.flags(given), *files.flag("out", out), f"--out={folder / 'replays.parquet'}"]
         arguments.append(f"--report-json={folder / 'plan.json'}")
-        if is_list(given.get("deployment")) and is_list(trace):  # several models on one pool of GPUs
+        if is_list(given.get("deployment")) and is_list(trace):  # several models share one pool of GPUs
             return arguments + [f"--trace={files.trace(one)}" for one in trace]
         return arguments if trace is None else [*arguments, "--", files.trace(trace)]
 
@@ -144,7 +146,7 @@ def plan(trace: Trace = None, *, out: Any = None, progress: Progress = None, **f
 
 
 def make(kind: type[Kind], command: Command, send: Callable[[list[str]], tuple[int, str]], out: Out) -> Kind:
-    """Send a command line, and return what it wrote. Temporary files are removed."""
+    """Run a command line and return its result. Temporary files are removed."""
     with tempfile.TemporaryDirectory(prefix="replay-") as temporary:
         folder, inputs = Path(temporary, "run"), Path(temporary, "inputs")
         if kind is not Run:
@@ -153,7 +155,7 @@ def make(kind: type[Kind], command: Command, send: Callable[[list[str]], tuple[i
         try:
             exit_code, text = send(command(Files(inputs), folder))
         except ReplayError as error:
-            # An error in a mapping names the place in the mapping, not the temporary file.
+            # An error in a mapping names the key in the mapping, not the temporary file.
             raise error_of(error.message.replace(f"{inputs}{os.sep}", ""), error.exit_code) from None
         if out is None:
             # These lines name temporary files.
@@ -161,13 +163,13 @@ def make(kind: type[Kind], command: Command, send: Callable[[list[str]], tuple[i
         else:
             folder = Path(out)
         if not folder.is_dir():
-            raise UsageError(text.strip() or "the program wrote nothing", exit_code)  # help, for one
+            raise UsageError(text.strip() or "the program wrote nothing", exit_code)  # for example, the output of --help
         files = {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
     return kind(files, text, exit_code, None if out is None else folder)
 
 
 def _describe(function: Callable[..., Result], settings: type) -> None:
-    """Give a function the groups of its settings as parameters, and in its help."""
+    """Add the groups of settings to the signature and the docstring of a function."""
     own, groups = inspect.signature(function), [name for name in schema.GROUPS if name in settings.__annotations__]
     parameters = [p for p in own.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     parameters += [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in groups]

@@ -42,8 +42,9 @@ class Session:
             for workers in (4, 8, 16):
                 print(session.run(workers=workers).report["p99_ttft_ms"])
 
-    trace and the keyword arguments are those of replay.run; those of a call win. processes is how many run at once. A
-    session may be used by several threads. It ends with close, with the block, or with this process.
+    trace and the keyword arguments are as for replay.run. The keyword arguments of a call override those of the session.
+    processes is the number of concurrent replays. Several threads can use a session. A session ends with close, at the
+    end of its with block, or when this process ends.
     """
 
     def __init__(self, trace: Trace = None, *, processes: int = 1, **base: Unpack[schema.RunFlags]) -> None:
@@ -55,22 +56,22 @@ class Session:
         self._trace = None if trace is None else Files(self._folder).trace(trace)
         self._idle: queue.LifoQueue[_Process | None] = queue.LifoQueue()
         for _ in range(processes):
-            self._idle.put(None)  # started by the first call
+            self._idle.put(None)  # the first call starts the process
         self._threads = concurrent.futures.ThreadPoolExecutor(processes, "replay-session")
         started: weakref.WeakSet[_Process] = weakref.WeakSet()
         self._started = started
         self._close = weakref.finalize(self, _close, started, folder)
 
     def run(self, *, tables: Tables = False, **flags: Unpack[schema.RunFlags]) -> Run:
-        """Replay the trace, as replay.run does.
+        """Replay the trace like replay.run.
 
-        The result has the report alone; with tables="arrow" the requests too, as Arrow, and with tables=True all that
-        replay.run has.
+        The result has only the report. With tables="arrow" it also has the requests as Arrow. With tables=True it has
+        all files of replay.run.
         """
         return self._run(dict(flags), tables, _Cancel())
 
     async def arun(self, *, tables: Tables = False, **flags: Unpack[schema.RunFlags]) -> Run:
-        """Replay the trace as run does. To cancel the task ends the replay."""
+        """Replay the trace like run. Cancelling the task cancels the replay."""
         cancel = _Cancel()
         call = functools.partial(self._run, dict(flags), tables, cancel)
         try:
@@ -80,7 +81,7 @@ class Session:
             raise
 
     def close(self) -> None:
-        """End the processes, and what they run."""
+        """End the processes and their replays."""
         self._close()
         self._threads.shutdown(wait=False)
 
@@ -95,13 +96,13 @@ class Session:
         return make(Run, run_command(self._trace, given, None, tables), functools.partial(self.send, cancel=cancel), None)
 
     def send(self, arguments: list[str], cancel: _Cancel | None = None) -> tuple[int, str]:
-        """Carry out a command line, and return its exit code and what it printed."""
+        """Run a command line, and return its exit code and its standard output."""
         code, text, errors = self.ask(arguments, cancel)
         tell(errors, code)
         return code, text
 
     def ask(self, arguments: list[str], cancel: _Cancel | None = None) -> tuple[int, str, list[str]]:
-        """Carry out a command line, and return its exit code, what it printed, and its warnings."""
+        """Run a command line, and return its exit code, its standard output, and the lines of its standard error."""
         if not self._close.alive:
             raise ValueError("the session is closed")
         cancel = cancel or _Cancel()
@@ -113,7 +114,7 @@ class Session:
             try:
                 cancel.begin(process, {"args": arguments})
                 answer = process.read()
-            except BaseException:  # a crash, or an interrupt in the middle of a message
+            except BaseException:  # a crash, or an interrupt inside a message
                 process.kill()
                 process = None
                 raise
@@ -131,7 +132,7 @@ class Session:
 
 
 class _Cancel:
-    """The end of one call, asked for by another thread."""
+    """Cancels a call from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -139,7 +140,7 @@ class _Cancel:
         self._process: _Process | None = None
 
     def begin(self, process: _Process, message: Any) -> None:
-        """Send the message of the call."""
+        """Send the message of the call, unless the call is cancelled."""
         with self._lock:
             if self._asked:
                 raise concurrent.futures.CancelledError
@@ -147,12 +148,12 @@ class _Cancel:
             self._process = process
 
     def end(self) -> None:
-        """Note that the call has its answer."""
+        """Record that the call has received its answer."""
         with self._lock:
             self._process = None
 
     def ask(self) -> None:
-        """End the call."""
+        """Cancel the call."""
         with self._lock:
             self._asked = True
             if self._process is not None:
@@ -160,12 +161,12 @@ class _Cancel:
 
 
 class _Process:
-    """The command replay session: messages are a length of four bytes and JSON."""
+    """A process of replay session. A message is JSON with its length (4 bytes, big-endian) before it."""
 
     def __init__(self, folder: Path) -> None:
-        self._errors = tempfile.TemporaryFile(dir=folder)  # of a program that crashes
+        self._errors = tempfile.TemporaryFile(dir=folder)  # standard error, read after a crash
         flags = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-        # It ends when its standard input does, and so with this process.
+        # The program ends at the end of its standard input, so it ends with this process.
         self._child = subprocess.Popen([program(), "session"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0,
                                        creationflags=flags, start_new_session=os.name != "nt")
         assert self._child.stdout is not None
@@ -174,7 +175,7 @@ class _Process:
             self._poll.register(self._child.stdout, select.POLLIN)
 
     def read(self) -> Any:
-        """Return the answer to a command line."""
+        """Return the next answer."""
         (length,) = struct.unpack(">I", self._read(4))
         return json.loads(self._read(length))
 
@@ -191,7 +192,7 @@ class _Process:
         assert self._child.stdout is not None
         data = bytearray()
         while len(data) < length:
-            # In steps: another thread may get the signal of an interrupt.
+            # Wait in steps, because another thread may receive the signal of an interrupt.
             while self._poll is not None and not self._poll.poll(100):
                 pass
             part = self._child.stdout.read(length - len(data))
@@ -207,12 +208,12 @@ class _Process:
         return CrashError(text or f"the program was ended by signal {-code}" if code < 0 else text or f"the program ended with exit code {code}", code)
 
     def kill(self) -> None:
-        """End the process now."""
+        """Kill the process."""
         self._child.kill()
         self.close()
 
     def close(self) -> None:
-        """End the process once it has closed its input."""
+        """Close the input of the process and wait for its end."""
         assert self._child.stdin is not None and self._child.stdout is not None
         self._child.stdin.close()
         try:
