@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// readTimes reads the requests of a run.
+// readTimes reads the requests of a run from its directory.
 func (m *Run) readTimes(dir string) (err error) {
 	if err := checkDir(dir); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (m *Run) readTimes(dir string) (err error) {
 	return nil
 }
 
-// readMeasured reads the requests of a run, from the server's own file or a load generator's.
+// readMeasured reads the requests of a run from the server's own file or from a file of a load generator.
 func (m *Run) readMeasured(dir string) (err error) {
 	m.Requests, err = readRequests(filepath.Join(dir, "requests.jsonl"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func (m *Run) readMeasured(dir string) (err error) {
 	return &noTimesError{dir}
 }
 
-// checkDir refuses a file.
+// checkDir returns an error if dir is a file.
 func checkDir(dir string) error {
 	if st, err := os.Stat(dir); err == nil && !st.IsDir() {
 		return fmt.Errorf("%s: is a file, must be the directory of a measured run", dir)
@@ -79,7 +79,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// findRunInside returns the first directory of one that holds a run, or "".
+// findRunInside returns the first subdirectory that holds a run, or "".
 func findRunInside(dir string) string {
 	for _, name := range append(tableNames(), recordedName, "requests.jsonl", "profile_export.jsonl") {
 		if found, _ := filepath.Glob(filepath.Join(dir, "*", name)); len(found) > 0 {
@@ -89,7 +89,7 @@ func findRunInside(dir string) string {
 	return ""
 }
 
-// noTimesError reports a directory in which nothing tells when the tokens of requests came.
+// noTimesError reports a directory without times of tokens.
 type noTimesError struct{ dir string }
 
 func (e *noTimesError) Error() string {
@@ -99,7 +99,7 @@ func (e *noTimesError) Error() string {
 	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, must be one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
-// readAIPerf reads the records of a run of AIPerf, and counts the failed and cancelled ones.
+// readAIPerf reads the records of a run of AIPerf. It counts the failed and cancelled requests.
 func readAIPerf(path string) (all []Request, failed int, err error) {
 	err = readEach(path, (*scan.Lines).EachLine, func(f *scan.Fields) error {
 		x := entries.ReadExport(f)
@@ -129,7 +129,7 @@ func readAIPerf(path string) (all []Request, failed int, err error) {
 	return all, failed, err
 }
 
-// checkCount refuses runs of too few requests.
+// checkCount returns an error if a run has too few requests.
 func checkCount(path string, all []Request) ([]Request, error) {
 	if len(all) < Fewest {
 		return nil, fmt.Errorf("%s: %d requests, must be at least %d", path, len(all), Fewest)

@@ -14,19 +14,19 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Counts are the counts of a server's metrics over a run: between the first and the last snapshot, or since its start
-// if there is only one. Counts that it does not have are NaN.
+// Counts holds the counts of a server's metrics over a run. They are differences between the first and the last
+// snapshot, or counts since the start of the server if there is only one snapshot. A count is NaN if the server does
+// not have it.
 type Counts struct {
 	name                                          string
 	snapshots                                     int
 	Requests, Prompts, Generated, Queried, Cached float64
 	Preempted                                     float64
-	First, Apart, Between, Whole                  *Histogram // TTFT, TPOT, ITL, E2E; nil: there is none
+	First, Apart, Between, Whole                  *Histogram // TTFT, TPOT, ITL, E2E; nil: not in the metrics
 	settings                                      tree
 }
 
-// counterNames returns the names of what is counted: vLLM's first, as they were and are, then
-// SGLang's.
+// counterNames returns the names of all counters. vLLM's names come first, including older ones, then SGLang's.
 func (c *Counts) counterNames() []struct {
 	to    *float64
 	names []string
@@ -62,7 +62,7 @@ func (c *Counts) timeNames() []struct {
 	}
 }
 
-// readCounted reads the snapshots of a run, by server.
+// readCounted reads the snapshots of a run and returns the counts of each server.
 func readCounted(dir string) ([]*Counts, error) {
 	paths, err := findSnapshots(dir)
 	if err != nil {
@@ -95,7 +95,8 @@ func readCounted(dir string) ([]*Counts, error) {
 	return all, nil
 }
 
-// identify returns what identifies the process that answered: when it made its counters, or when it started.
+// identify returns a name for the process that answered: its server, and the time when it created its counters or
+// when it started.
 func (s *snapshot) identify() string {
 	for _, name := range []string{"vllm:prompt_tokens_created", "vllm:generation_tokens_created", "sglang:prompt_tokens_created", startName} {
 		if v := s.sum(name); !math.IsNaN(v) {
@@ -105,7 +106,7 @@ func (s *snapshot) identify() string {
 	return s.server
 }
 
-// countBetween returns what was counted between the first snapshot of a server and the last.
+// countBetween returns the counts between the first and the last snapshot of a server.
 func countBetween(all []*snapshot) (*Counts, error) {
 	progress := func(s *snapshot) float64 {
 		c := &Counts{}
@@ -140,7 +141,7 @@ func countBetween(all []*snapshot) (*Counts, error) {
 	return c, nil
 }
 
-// settings returns the settings of the server in a snapshot, by the keys of meta.json.
+// settings returns the server's settings in a snapshot, by the keys of meta.json.
 func (s *snapshot) settings() tree {
 	t := tree{}
 	if pool := s.sum("sglang:max_total_num_tokens"); !math.IsNaN(pool) {
@@ -196,7 +197,7 @@ func SumCounted(all []*Counts) (*Counts, error) {
 	return total, nil
 }
 
-// noteCounted notes of what the counters are.
+// noteCounted adds notes about the requests and the time that the counters cover.
 func (s *Settings) noteCounted(all []*Counts, requests int) {
 	if len(all) == 0 {
 		return
@@ -219,7 +220,7 @@ func (s *Settings) noteCounted(all []*Counts, requests int) {
 	}
 }
 
-// podsOf returns servers as their metrics show them, where they logged nothing.
+// podsOf returns servers by their metrics, for servers without logs.
 func podsOf(all []*Counts) []Pod {
 	var pods []Pod
 	for _, c := range all {
@@ -248,8 +249,8 @@ func toldByMetrics(all []*Counts) map[string]any {
 	return known
 }
 
-// readLengths reads the requests of a run with times in metrics alone: those of the trace that was driven, at its
-// arrivals.
+// readLengths reads the requests of a run that has times only in metrics. The requests and their arrivals come from
+// the trace of the run.
 func (m *Run) readLengths(dir string) error {
 	path := filepath.Join(dir, tracedName)
 	err := readLines(path, func(_ int, text []byte) error {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// vllmMetrics returns the answer of a vLLM server at /metrics after this number of requests of 100 prompt and 10 output
-// tokens, a quarter of the prompts cached.
+// vllmMetrics returns the answer of a vLLM server at /metrics after this number of requests with 100 prompt and 10
+// output tokens each. A quarter of the prompts was cached.
 func vllmMetrics(created, requests, ms float64) string {
 	t := &strings.Builder{}
 	t.WriteString("# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig\n# TYPE vllm:cache_config_info gauge\n")
@@ -34,7 +34,8 @@ func vllmMetrics(created, requests, ms float64) string {
 	return t.String()
 }
 
-// Two snapshots of each of three servers: settings, what was counted in between, and the slow servers.
+// TestCountedByServers reads two snapshots of each of three servers. It checks the settings, the counts between the
+// snapshots, and the slow servers.
 func TestCountedByServers(t *testing.T) {
 	dir := t.TempDir()
 	for i, ms := range []float64{15, 15, 18} {
@@ -69,7 +70,7 @@ func TestCountedByServers(t *testing.T) {
 	}
 }
 
-// One file may hold several snapshots of a server, and those of several.
+// TestReadSnapshots checks that one file can hold several snapshots of a server, and snapshots of several servers.
 func TestReadSnapshots(t *testing.T) {
 	one := vllmMetrics(1, 8, 15)
 	all, err := readSnapshots("m.prom", strings.NewReader(one+one+strings.ReplaceAll(one, `engine="0"`, `engine="0",instance="b:8000"`)))
@@ -90,7 +91,7 @@ func TestReadSnapshots(t *testing.T) {
 	}
 }
 
-// Whatever files of metrics hold, they are refused in words or add up.
+// FuzzSnapshots checks that all files of metrics give either an error message or counts.
 func FuzzSnapshots(f *testing.F) {
 	f.Add(vllmMetrics(1, 8, 15), vllmMetrics(1, 9, 15))
 	f.Add("sglang:max_total_num_tokens 100\nsglang:page_size 0\n", "vllm:x_bucket{le=\"NaN\"} NaN\nvllm:x_count 1")

@@ -10,10 +10,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// vllmKind is the kind of a server of vLLM.
+// vllmKind is the kind of a vLLM server.
 const vllmKind = "vllm"
 
-// rulesKey is the engine argument that names the rules of a release.
+// rulesKey is the engine argument for the rules of a release.
 const rulesKey = "scheduler_profile"
 
 // nameOf returns the name of the engine of a kind.
@@ -21,7 +21,7 @@ func nameOf(kind string) string {
 	return map[string]string{vllmKind: "vLLM", timing.SGLang: "SGLang", timing.TRTLLM: "TensorRT-LLM"}[kind]
 }
 
-// kind returns the kind of the server that the settings are of, by what only its settings have.
+// kind returns the kind of the server with these settings. It follows from keys that only one engine has.
 func (t tree) kind() string {
 	if t.text("vllm_version") != "" || t.find(vllm.SeqsKey) != nil {
 		return vllmKind
@@ -44,8 +44,8 @@ func (t tree) kind() string {
 	return vllmKind
 }
 
-// arguments returns all settings that are no objects as a server prints them, by their names. Those of other objects than
-// places of settings have the name of the object and a dot in front.
+// arguments returns all scalar settings as a server prints them, by their names. A setting in a nested object has the
+// names of its objects and dots before its name. The objects of settingPlaces do not add to the name.
 func (t tree) arguments() map[string]string {
 	args := map[string]string{}
 	var add func(prefix string, object map[string]any)
@@ -77,7 +77,7 @@ func (t tree) arguments() map[string]string {
 	return args
 }
 
-// typeArguments returns arguments as JSON has them.
+// typeArguments returns arguments with values of the types that JSON has.
 func typeArguments(args map[string]string) map[string]any {
 	typed := map[string]any{}
 	for key, text := range args {
@@ -88,7 +88,7 @@ func typeArguments(args map[string]string) map[string]any {
 	return typed
 }
 
-// readFlags takes the settings of a server other than vLLM from the flags of a replay that stand for them.
+// readFlags reads the settings of a server other than vLLM from the corresponding flags of a replay.
 func (s *Settings) readFlags(t tree, flags map[string]string) {
 	number := func(names ...string) int {
 		for _, name := range names {

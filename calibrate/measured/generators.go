@@ -10,15 +10,15 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// generated is what a file of a load generator holds.
+// generated holds the content of a file of a load generator.
 type generated struct {
 	runs       int
-	bench      *bench    // the first run, where it is of vllm bench serve or of sglang.bench_serving
-	guide      *guideRun // the first benchmark, where it is of GuideLLM
-	benchmarks int       // of the first run
+	bench      *bench    // the first run, if it is of vllm bench serve or of sglang.bench_serving
+	guide      *guideRun // the first benchmark, if it is of GuideLLM
+	benchmarks int       // number of benchmarks in the first run
 	spans      []spanRow
-	zero       float64 // where the instants of spans are counted from, in s since 1970; NaN before the first
-	missing    string  // what the first object lacks, where it is of a generator that is known; "": not known
+	zero       float64 // origin of the instants of spans, in s since 1970; NaN before the first span
+	missing    string  // what the first object lacks, if its generator is known; "": unknown
 	exported   bool    // the first object is a record of AIPerf
 }
 
@@ -42,7 +42,7 @@ func (m *Run) readResult(path string) error {
 	return fmt.Errorf("%s is a file, must be the directory of a run, turns (rows of isl, osl, ttft_ms and e2e_ms), or a result of vllm bench serve, sglang.bench_serving, AIPerf or GuideLLM", path)
 }
 
-// noteMissing notes what an object of a file lacks to be a run.
+// noteMissing records what an object of a file lacks to be a run.
 func (x *generated) noteMissing(f *scan.Fields) {
 	if x.missing != "" || x.exported {
 		return
@@ -68,8 +68,8 @@ func (x *generated) noteMissing(f *scan.Fields) {
 	}
 }
 
-// readGenerated reads the result of a load generator: vllm bench serve, sglang.bench_serving
-// or GuideLLM; or spans of requests. It reports false when the file holds no requests with times.
+// readGenerated reads spans of requests or the result of a load generator: vllm bench serve, sglang.bench_serving or
+// GuideLLM. It returns false if the file holds no requests with times.
 func (m *Run) readGenerated(path string) (found bool, err error) {
 	x := generated{zero: math.NaN()}
 	if err := readEach(path, (*scan.Lines).EachObject, x.read); err != nil {
@@ -81,7 +81,7 @@ func (m *Run) readGenerated(path string) (found bool, err error) {
 	return true, m.takeGenerated(path, &x)
 }
 
-// takeGenerated takes the requests of a file over.
+// takeGenerated adds the requests of a file to m.
 func (m *Run) takeGenerated(path string, x *generated) (err error) {
 	switch {
 	case x.runs == 0:
@@ -125,13 +125,13 @@ func (x *generated) read(f *scan.Fields) error {
 	return nil
 }
 
-// bench is the result of vllm bench serve or of sglang.bench_serving, with the tokens of requests if it has them.
+// bench is the result of vllm bench serve or of sglang.bench_serving. It has the times of requests if the file does.
 type bench struct {
 	*entries.Bench
 	starts, ttfts []float64   // s
 	itls          [][]float64 // s
-	unlimited     bool        // the rate of requests
-	concurrency   int         // of requests; 0: not known
+	unlimited     bool        // the rate of requests is unlimited
+	concurrency   int         // concurrent requests; 0: unknown
 }
 
 func newBench(f *scan.Fields) *bench {
@@ -183,15 +183,15 @@ func (m *Run) readBench(path string, b *bench) error {
 	return nil
 }
 
-// start sets the start of each request by the rule of its generator, which sends all at once, or keeps a fixed number in flight. It
-// returns the rule in words.
+// start sets the start of each request by the rule of its generator. The generator sends all requests at once, or it
+// keeps a fixed number in flight. The result describes the rule.
 func (b *bench) start() string {
 	n := len(b.Inputs)
 	b.starts = make([]float64, n)
 	if b.concurrency < 1 {
 		return "start_times are not told: all requests were sent at once, as request_rate is inf"
 	}
-	var ends []float64 // of those in progress
+	var ends []float64 // of requests in progress
 	for i := range n {
 		if len(ends) == b.concurrency {
 			first := slices.Index(ends, slices.Min(ends))
@@ -207,7 +207,7 @@ func (b *bench) start() string {
 	return fmt.Sprintf("start_times are not told: requests were sent in their order, each when one of %d had ended, as max_concurrency and a request_rate of inf have it", b.concurrency)
 }
 
-// request returns entry i of the lists.
+// request returns request i of the lists.
 func (b *bench) request(i int) (r Request, err error) {
 	if r.Input, r.Output, err = b.Lengths(i); err != nil {
 		return r, err
@@ -229,7 +229,7 @@ func (b *bench) request(i int) (r Request, err error) {
 	return r, nil
 }
 
-// guideRun is a benchmark of GuideLLM: its requests by how they ended.
+// guideRun is a benchmark of GuideLLM. It groups requests by how they ended.
 type guideRun struct {
 	successful, incomplete []Request
 	errored                int
@@ -246,7 +246,7 @@ func newGuideRun(requests *scan.Fields) *guideRun {
 	return g
 }
 
-// guideRequest returns a row as a request. Times that the row does not have are NaN, instants are s since 1970.
+// guideRequest returns a row as a request. Instants are s since 1970, and a time that the row lacks is NaN.
 func guideRequest(row *scan.Fields) Request {
 	g := entries.ReadGuide(row)
 	r := Request{ID: identifier(row.ReadName("request_id")), Queued: math.NaN(), Scheduled: math.NaN()}
@@ -255,14 +255,14 @@ func guideRequest(row *scan.Fields) Request {
 	return r
 }
 
-// countOf returns a number of tokens, 0 if it is not there.
+// countOf returns a number of tokens, 0 if the key is absent.
 func countOf(f *scan.Fields, key string) int {
 	n, _ := f.ReadCount(key)
 	return n
 }
 
-// readGuide reads a benchmark of GuideLLM. Requests that its end cut short count as far as
-// they came.
+// readGuide reads a benchmark of GuideLLM. Requests cut off by the end of the benchmark count with the tokens they
+// received.
 func (m *Run) readGuide(path string, g *guideRun) error {
 	for i, r := range g.successful {
 		if r.Input < 1 || r.Output < 1 || !(r.Arrival <= r.First && r.First <= r.Last) {
@@ -284,9 +284,9 @@ func (m *Run) addRequest(r Request) {
 	m.Requests = append(m.Requests, r)
 }
 
-// addCut adds a request that was cancelled or broke off, with the tokens that it had got: the server worked for it, and
-// it is not judged. The work for requests without tokens is unknown, so these are left out. It reports whether it was
-// added.
+// addCut adds a request that was cancelled or cut off, with the tokens it had received. The server worked on it, but
+// it is not judged. Requests without tokens are left out because the work on them is unknown. The result reports
+// whether the request was added.
 func (m *Run) addCut(r Request) bool {
 	if r.Input < 1 || r.Output < 1 || math.IsNaN(r.Arrival) {
 		m.Failed++

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A result of sglang.bench_serving has no starts. Where requests were sent when earlier ones ended, the starts follow
-// from that.
+// TestStartsOfClosedLoop checks a result of sglang.bench_serving, which has no start times. If requests were sent
+// when earlier ones ended, the start times follow from that.
 func TestStartsOfClosedLoop(t *testing.T) {
 	dir := t.TempDir()
 	list := func(of func(i int) string) string {
@@ -41,7 +41,7 @@ func TestStartsOfClosedLoop(t *testing.T) {
 	}
 }
 
-// Reports of GuideLLM, in the forms of three releases; what its end cut short is replayed and
+// TestGuideLLM reads reports of GuideLLM in the forms of three releases. Requests cut off at the end are replayed but
 // not judged.
 func TestGuideLLM(t *testing.T) {
 	for name, row := range map[string]string{
@@ -76,8 +76,8 @@ func TestGuideLLM(t *testing.T) {
 	}
 }
 
-// Spans of vLLM have its own times; enclosing and failed spans are ignored. Without spans of vLLM those of clients
-// count.
+// TestSpansMeasured checks that spans of vLLM have the server's own times, and that enclosing and failed spans are
+// ignored. Without spans of vLLM, the spans of clients count.
 func TestSpansMeasured(t *testing.T) {
 	span := func(i int, id, parent, more string) string {
 		return fmt.Sprintf(`{"spanId":"%s%d","parentSpanId":"%s","startTimeUnixNano":"%d000000000","endTimeUnixNano":"%d500000000","attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"600"}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":7}}%s]}`,
@@ -111,7 +111,7 @@ func TestSpansMeasured(t *testing.T) {
 	}
 }
 
-// Whatever a result of a load generator holds, it is refused in words or becomes requests.
+// FuzzGenerated checks that every result of a load generator gives either an error message or requests.
 func FuzzGenerated(f *testing.F) {
 	f.Add(`{"input_lens":[1],"output_lens":[1],"ttfts":[0.1],"itls":[[]],"request_rate": Infinity}`)
 	f.Add(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"spanId":"a","startTimeUnixNano":"1","attributes":[{"key":"gen_ai.usage.input_tokens","value":{"intValue":"600"}}]}]}]}]}`)

@@ -7,10 +7,10 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// piecewiseUntil is the minor release of vLLM 0 before which passes that only decode were no whole graph.
+// piecewiseUntil is the first minor release of vLLM 0 that runs passes with only decodes as a full graph.
 const piecewiseUntil = 11
 
-// readGraphs reads which graphs are captured, and which passes are run as them.
+// readGraphs reads the sizes of captured graphs and the mode of graphs.
 func (s *Settings) readGraphs(t tree) {
 	switch mode := t.find("cudagraph_mode").(type) {
 	case nil:

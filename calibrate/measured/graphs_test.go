@@ -7,7 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// What is captured is read from where it stands, by release where nothing is said.
+// TestReadGraphs checks the captured graphs from each place of the settings, and by the release if no setting has
+// them.
 func TestReadGraphs(t *testing.T) {
 	for _, c := range []struct {
 		from, to string

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Known settings of a server count where the file has none, and nowhere else.
+// TestKnownSettings checks that known settings of a server are used only if the file has none.
 func TestKnownSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "meta.json")
 	known := map[string]any{

@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// ReadServer reads the settings of a run's server from its meta.json or, if there is none, from the start-up log. known
-// has further settings; the first source of a setting counts.
+// ReadServer reads the settings of a run's server from its meta.json or, if there is none, from its start-up log. The
+// maps in known have further settings. The first source of a setting counts.
 func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 	s, err := readSettings(filepath.Join(dir, "meta.json"), known)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 	if err != nil {
 		return s, err
 	}
-	if t.text(engineKey) == timing.TRTLLM && len(logs) > 0 && isFile(command) { // its log has only its KV blocks
+	if t.text(engineKey) == timing.TRTLLM && len(logs) > 0 && isFile(command) { // the log has only the KV blocks
 		c, err := readCommand(command)
 		if err != nil {
 			return s, err
@@ -60,12 +60,13 @@ func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 	return s, nil
 }
 
-// findLogs returns the logs of a run's servers, in order of their names.
+// findLogs returns the logs of a run's servers, in the order of their names.
 func findLogs(dir string) ([]string, error) {
 	return findFiles(dir, "vllm*.log", "vllm*.log.gz", "sglang*.log", "sglang*.log.gz", "trtllm*.log", "trtllm*.log.gz", "server*.log", "server*.log.gz")
 }
 
-// findFiles returns the files of a directory with names that match one of several patterns, in order of their names.
+// findFiles returns the files of a directory with names that match one of several patterns, in the order of their
+// names.
 func findFiles(dir string, patterns ...string) ([]string, error) {
 	var all []string
 	for _, name := range patterns {
@@ -79,7 +80,7 @@ func findFiles(dir string, patterns ...string) ([]string, error) {
 	return all, nil
 }
 
-// readLog reads the settings that a server logged as it started, by the keys of meta.json.
+// readLog reads the settings that a server logged at its start, by the keys of meta.json.
 func readLog(path string) (tree, error) {
 	f, err := scan.OpenPacked(path)
 	if err != nil {
@@ -121,7 +122,7 @@ func readLog(path string) (tree, error) {
 	return t, nil
 }
 
-// parseValue returns a value as Python prints it: a number, a truth, or text.
+// parseValue parses a value as Python prints it: a number, a boolean or text.
 func parseValue(text string) any {
 	if number, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(number) && !math.IsInf(number, 0) {
 		return number
@@ -135,7 +136,7 @@ func parseValue(text string) any {
 	return text
 }
 
-// KnownSettings returns flags of a deployment by the keys of meta.json.
+// KnownSettings returns flags of a deployment as settings, by the keys of meta.json.
 func KnownSettings(flags map[string]string) map[string]any {
 	known := map[string]any{}
 	keys := map[string]string{"gpu": "device_name", "model": "model", "tp": "tensor_parallel_size", "dp": "data_parallel_size", "pp": "pipeline_parallel_size", "max-in-flight": inFlightKey}
@@ -167,8 +168,8 @@ func KnownSettings(flags map[string]string) map[string]any {
 	return known
 }
 
-// findRouter returns the file of the router of a run, which stands in its directory or above; ""
-// if there is none.
+// findRouter returns the router's file, which is in the directory of the run or in its parent. It returns "" if there
+// is none.
 func findRouter(dir string) string {
 	for _, path := range []string{filepath.Join(dir, "router.yaml"), filepath.Join(dir, "..", "router.yaml")} {
 		if isFile(path) {
@@ -178,8 +179,8 @@ func findRouter(dir string) string {
 	return ""
 }
 
-// ReadSettingsOf reads the settings of a run's server as readServer does. known has settings for what the run does not
-// report.
+// ReadSettingsOf reads the settings of a run's server as ReadServer does. The map known has settings that the run
+// lacks.
 func ReadSettingsOf(dir string, known map[string]any) (Settings, error) {
 	s, err := ReadServer(dir, known)
 	if errors.Is(err, fs.ErrNotExist) {

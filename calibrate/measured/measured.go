@@ -1,9 +1,10 @@
-// Package measured reads runs of real servers: the requests with their instants, the servers' settings, logs and metrics.
+// Package measured reads runs of real servers: the requests with their instants, and the settings, logs and metrics
+// of the servers.
 //
 // Read measured.go, then client.go (generators.go, spans.go, recorded.go, tracev2.go, turns.go: the formats of
 // requests), settings.go (reported.go, engines.go, sglang.go, sglanglog.go, trtllm.go, logs.go, unmodelled.go,
-// graphs.go), counters.go (promtext.go), pods.go and prompts.go. models.go has what follows from data sheets, speeds.go
-// finds slow servers.
+// graphs.go), counters.go (promtext.go), pods.go and prompts.go. models.go uses data sheets, and speeds.go finds slow
+// servers.
 package measured
 
 import (
@@ -27,57 +28,58 @@ type Run struct {
 	Name     string
 	Settings Settings
 	Requests []Request // by arrival
-	// Lead is the number of requests before the first that was measured: they are
-	// replayed, and not judged.
+	// Lead is the number of requests before the first measured request. They are replayed but not judged.
 	Lead   int
-	Failed int       // requests that are left out
-	late   []float64 // ms, by request that a client sent by a trace: after its time
-	Client bool      // the times are a client's
-	// ignored is the warm-up in s: its requests are replayed, but neither fitted to nor judged; nil: the default.
+	Failed int       // number of requests that are left out
+	late   []float64 // delays in ms of requests that a client sent by a trace
+	Client bool      // a client measured the times
+	// Ignored is the length of the warm-up in s, nil for the default. Requests in the warm-up are replayed, but
+	// neither fitted to nor judged.
 	Ignored *float64
-	Cut     int // requests that are replayed up to where they broke off, and not judged
+	Cut     int // number of requests that were cut off, which are replayed up to that point and not judged
 	assumed []string
-	Untimed bool // of single requests nothing is known but their lengths
+	Untimed bool // only the lengths of single requests are known
 	Counted []*Counts
-	Pods    []Pod               // as they logged what they did
-	Speeds  []float64           // of the servers, relative to an ordinary one; nil: they are alike
-	Taken   []int               // by request: the server that answered, where speeds need it
-	Slow    []timing.SlowServer // those of them that are
-	Prompts *Prompts            // as far as the run itself tells them; nil: it does not
-	// Unread is why the router cannot read the KV events of servers, as its file and their logs have it.
+	Pods    []Pod               // servers by their logs
+	Speeds  []float64           // of the servers, relative to an ordinary one; nil: all are equal
+	Taken   []int               // by request: the server that answered, if the speeds need it
+	Slow    []timing.SlowServer // the slow servers
+	Prompts *Prompts            // as far as they follow from the run; nil: unknown
+	// Unread holds the reasons why the router cannot read the KV events of servers. They follow from the router's
+	// file and the servers' logs.
 	Unread []string
-	// InFlight is the number of requests in flight in a closed loop; arrivals follow from it; 0: they arrive by
-	// themselves.
+	// InFlight is the number of requests in flight in a closed loop, and the arrivals follow from it. It is 0 if
+	// requests have their own arrivals.
 	InFlight int
 }
 
-// Request is the measurements of one request. Instants are seconds on the clock
-// of the server; the first arrival is at 0. In JSON it is a line of requests.jsonl.
+// Request holds the measurements of one request. Instants are seconds on the clock of the server, and the first
+// arrival is at 0. In JSON, it is a line of requests.jsonl.
 type Request struct {
 	ID        identifier `json:"request_id"`
 	Input     int        `json:"input_toks"`
 	Output    int        `json:"output_toks"`
-	Arrival   float64    `json:"arrival_time"`   // when the server was handed the request
-	Queued    float64    `json:"queued_ts"`      // when the scheduler took it in; NaN when not known
-	Scheduled float64    `json:"scheduled_ts"`   // when it was first admitted; NaN when not known
+	Arrival   float64    `json:"arrival_time"`   // at the server
+	Queued    float64    `json:"queued_ts"`      // start of the wait in the scheduler; NaN: unknown
+	Scheduled float64    `json:"scheduled_ts"`   // first admission; NaN: unknown
 	First     float64    `json:"first_token_ts"` // ends of the passes of the first and the last token
 	Last      float64    `json:"last_token_ts"`
-	Place     int        `json:"-"`                   // in the file, from 0
-	Class     string     `json:"slo_class,omitempty"` // of service; "": there is one
+	Place     int        `json:"-"`                   // index in the file
+	Class     string     `json:"slo_class,omitempty"` // class of service; "": there is only one
 
-	Cached *int   `json:"-"` // tokens of the prompt, as the server reports; nil: it does not
-	Server string `json:"-"` // that answered; "": not known
+	Cached *int   `json:"-"` // tokens of the prompt, from the server; nil: unknown
+	Server string `json:"-"` // the server that answered; "": unknown
 
-	Gaps []float64 // between its tokens, in s; nil if they are not told
-	lead bool      // it stands for one that was not measured
-	Cut  bool      // it broke off: its output is what it had got by then
-	Lane int       // of a closed loop, from 1; 0: there is none
+	Gaps []float64 // between its tokens, in s; nil: unknown
+	lead bool      // it replaces a request that was not measured
+	Cut  bool      // it was cut off, and Output is the number of tokens until then
+	Lane int       // lane of a closed loop, from 1; 0: none
 }
 
-// identifier is the name of a request, which files have as text or as a number.
+// identifier is the name of a request. In files, it is a text or a number.
 type identifier string
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON reads a text or a number.
 func (id *identifier) UnmarshalJSON(text []byte) error {
 	if len(text) > 0 && text[0] != '"' {
 		var n json.Number
@@ -88,12 +90,13 @@ func (id *identifier) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*string)(id))
 }
 
-// Fewest is the smallest number of requests that a server can be judged by.
+// Fewest is the smallest number of requests for a judgement of a server.
 const Fewest = 20
 
-// ReadRun reads a run from a directory with meta.json, with requests.jsonl or the output of AIPerf or vllm bench serve,
-// and optionally timeseries.csv. blocks, when not 0, is the number of KV blocks of a server, where its settings lack
-// it. known has settings that meta.json lacks, by its keys; device_name is the GPU.
+// ReadRun reads a run from a directory with meta.json. The directory also has requests.jsonl or the output of AIPerf
+// or vllm bench serve, and optionally timeseries.csv. The number blocks, if it is not 0, is the number of KV blocks
+// of a server, for settings without it. The map known has settings that meta.json lacks, by its keys. The key
+// device_name is the GPU.
 func ReadRun(dir string, blocks int, known map[string]any) (*Run, error) {
 	inFlight, _ := known[inFlightKey].(float64)
 	m, dir, err := openRun(dir, int(inFlight))
@@ -149,8 +152,7 @@ func readRequests(path string) ([]Request, error) {
 	return checkCount(path, all)
 }
 
-// readLines calls read with the lines of a file and their numbers from 1. An error
-// names file and line.
+// readLines calls read with each line of a file and its number, counted from 1. An error names file and line.
 func readLines(path string, read func(line int, text []byte) error) error {
 	f, err := scan.OpenPacked(path)
 	if err != nil {
@@ -170,7 +172,7 @@ func readLines(path string, read func(line int, text []byte) error) error {
 	return nil
 }
 
-// readEach calls do with the objects of a file, as each yields them, up to the first error.
+// readEach calls do with the objects of a file, which each finds. It stops at the first error.
 func readEach(path string, each func(*scan.Lines, func(*scan.Fields) error, func(error) bool) error, do func(*scan.Fields) error) error {
 	in, err := scan.OpenPacked(path)
 	if err != nil {
@@ -209,7 +211,7 @@ func readRequest(text []byte) (Request, error) {
 
 func compareArrivals(a, b *Request) int { return cmp.Compare(a.Arrival, b.Arrival) }
 
-// noteLeft notes the requests of the run that are not judged, and the missing data.
+// noteLeft adds notes about the requests that are not judged and about missing data.
 func (m *Run) noteLeft() {
 	if m.Failed > 0 {
 		m.Settings.AddNote("%d requests failed and are left out", m.Failed)
@@ -228,13 +230,13 @@ func (m *Run) noteLeft() {
 	}
 }
 
-// driftWindow is the length in s of the windows over which two clocks count as
-// running alike.
+// driftWindow is the length in s of the windows without significant drift between two clocks.
 const driftWindow = 60
 
-// alignClocks puts arrivals, which the front end stamps by a separate clock, on the clock of the engine, and 0 if
-// the first request arrives. The engine takes an idle server's request in at once, any other at the end of a pass: so
-// the smallest difference is that of the clocks. Over long runs clocks drift, and each window has its own.
+// alignClocks converts arrivals to the clock of the engine, because the front end records them by a separate clock.
+// The first arrival is then at 0. The engine takes a request immediately if it is idle, otherwise at the end of a
+// pass. Therefore, the smallest difference is the difference of the clocks. Clocks drift over long runs, so each
+// window has a separate difference.
 func (m *Run) alignClocks() {
 	all := m.Requests
 	if slices.ContainsFunc(all, func(r Request) bool { return math.IsNaN(r.Arrival) }) {
@@ -274,9 +276,9 @@ func (m *Run) alignClocks() {
 	}
 }
 
-// ReadRequests reads the requests of a run as ReadRun does, whatever its server is and whether
-// or not meta.json is there. What a simulated scheduler does not do is in the notes. inFlight, when not 0, is how many requests a
-// closed loop had at once.
+// ReadRequests reads the requests of a run as ReadRun does, for any server and also without meta.json. The notes list
+// what a simulated scheduler does not support. If inFlight is not 0, it is the number of concurrent requests of a
+// closed loop.
 func ReadRequests(dir string, inFlight int) (*Run, error) {
 	m, dir, err := openRun(dir, inFlight)
 	if err != nil {
@@ -307,10 +309,11 @@ func ReadRequests(dir string, inFlight int) (*Run, error) {
 	return m, nil
 }
 
-// WayNotTold is the assumption for a run that a client measured unless a profile has its way.
+// WayNotTold is the assumption for a run that a client measured, unless a profile has the client's way.
 const WayNotTold = "times are those of a client: the way to the server and back is not simulated"
 
-// CompleteSettings fills in missing settings of the run, by its requests and by timeseries.csv if there is one.
+// CompleteSettings adds missing settings of the run. They follow from its requests and, if it exists, from
+// timeseries.csv.
 func (m *Run) CompleteSettings(dir string) error {
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {

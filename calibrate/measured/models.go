@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// StartParameters returns the start of a search: the parameters by data sheets of the server's GPU, or of a common GPU
-// if it is unknown. The scale is found by simulation.
+// StartParameters returns the start of a search. These are the parameters by the data sheet of the server's GPU, or
+// of a common GPU if it is unknown. The scale is found by simulation.
 func StartParameters(s *Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *Settings) FitOf(gpu hardware.GPU, model hardware.Model) hardware.Fit {
 	return f
 }
 
-// ExpertShare returns the share of the experts that a token of each engine is sent to, all
-// together, where one token is sent to the given share.
+// ExpertShare returns the share of experts that one token from each engine reads in total. The argument each is the
+// share that a single token reads.
 func (s *Settings) ExpertShare(each float64) float64 {
 	spared := 1.0
 	for range s.Engines() {
@@ -51,8 +51,7 @@ func (s *Settings) ExpertShare(each float64) float64 {
 	return 1 - spared
 }
 
-// FindModel returns a model by its name or by the path that a server has loaded it from, which
-// ends with its name.
+// FindModel returns a model by its name, or by a path that ends with its name.
 func FindModel(name string) (hardware.Model, error) {
 	m, err := hardware.FindModel(name)
 	if err != nil {
@@ -63,14 +62,14 @@ func FindModel(name string) (hardware.Model, error) {
 	return m, err
 }
 
-// isKnownModel reports whether a name is that of a model with a data sheet.
+// isKnownModel reports whether name is a model with a data sheet.
 func isKnownModel(name string) bool {
 	_, err := FindModel(name)
 	return err == nil
 }
 
-// setLaunches sets the times of launches at the start of a search, by the passes of f with and without graphs. It sets
-// them for the kinds of passes that the server can have besides decode passes.
+// setLaunches sets the times of launches at the start of a search, from passes of f with and without graphs. It sets
+// them for the kinds of passes that the server can have in addition to decode passes.
 func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 	base := func(graphs string) float64 {
 		f.Graphs = graphs
@@ -82,13 +81,13 @@ func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 		pieces = base("piecewise") - base("full")
 	}
 	p.GraphMode, p.PiecewiseBase = s.GraphMode, pieces
-	// Without graphs for prompts, mixed_base_s separates those passes from other passes.
+	// If passes with prompts never use graphs, mixed_base_s already separates them from other passes.
 	if n := len(s.Graphs); n == 0 || s.MaxBatchedTokens > s.Graphs[n-1] && s.GraphMode != "FULL_DECODE_ONLY" {
 		p.EagerBase = base("none") - base("full") - pieces
 	}
 }
 
-// TransferBytes returns the KV cache of a token in bytes, by the data sheet of the server's model.
+// TransferBytes returns the size of a token's KV cache in bytes, by the data sheet of the server's model.
 func (s *Settings) TransferBytes() (int, error) {
 	model, err := FindModel(s.Model)
 	if err != nil {

@@ -10,25 +10,25 @@ import (
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
-// Pod is what a server logged of itself while it served.
+// Pod holds the data in the log of a server while it served requests.
 type Pod struct {
 	Name      string
 	lines     int
-	load      float64   // requests that ran, on average; 0: not told
-	off       float64   // standard deviation, as a share, of the time per token
-	running   float64   // sums over its lines
-	generated float64   // tokens a second
-	Served    float64   // the same over all lines, those of its start and its end, too
-	Steps     []float64 // generated tokens a second, by line
-	Hit       float64   // share of prompt tokens found cached, of the latest requests; NaN: not told
-	Latest    int       // how many requests these are at most; 0: all
-	// asked are the arguments of vLLM with which it was started, by its own names; nil: not told.
+	load      float64   // average number of running requests; 0: unknown
+	off       float64   // standard deviation of the time per token, as a share
+	running   float64   // sum over its lines
+	generated float64   // sum of the tokens per second
+	Served    float64   // the same over all lines, including the start and the end
+	Steps     []float64 // generated tokens per second, by line
+	Hit       float64   // share of cached prompt tokens in the latest requests; NaN: unknown
+	Latest    int       // largest number of these requests; 0: all requests
+	// asked holds the arguments of vLLM in its start command, by its own names. It is nil if they are unknown.
 	asked map[string]string
 }
 
-// slowPod is by how much a server's tokens take longer than those of its peers for it to be slow, and fewLines how many
-// lines this requires. The start of a server is startSpan s or startLines lines: it compiles kernels, and then works
-// off the queue.
+// slowPod is the share by which the tokens of a slow server take longer than those of its peers. FewLines is the
+// number of log lines that this requires. The start of a server is startSpan s or startLines lines. In this time, it
+// compiles kernels and then processes its queue.
 const (
 	slowPod     = 0.08
 	FewLines    = 5
@@ -39,10 +39,11 @@ const (
 
 const secondsOfDay = 86400
 
-// recentRequests is the number of requests of which vLLM logs the hit rate.
+// recentRequests is the number of latest requests in the hit rate that vLLM logs.
 const recentRequests = 1000
 
-// ReadPods reads the reports of the servers of a run, in logs or else in metrics, and notes the slow ones.
+// readPods reads the reports of the servers of a run in their logs, or in their metrics if there are no logs. It adds
+// notes about slow servers.
 func (m *Run) readPods(dir string) (err error) {
 	if m.Pods, err = ReadPods(dir); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (m *Run) readPods(dir string) (err error) {
 	return nil
 }
 
-// ReadPods reads what the servers of a run logged every few seconds.
+// ReadPods reads the regular log lines of the servers of a run.
 func ReadPods(dir string) ([]Pod, error) {
 	logs, err := findLogs(dir)
 	if err != nil {
@@ -93,8 +94,8 @@ func ReadPods(dir string) ([]Pod, error) {
 	return all, nil
 }
 
-// newPod adds up the lines of a server. Those of its start do not count, nor the last one, while it empties, nor those
-// in which it had no work. The hit rate is that of the last line: each is one of the requests before it.
+// newPod adds up the lines of a server. It omits lines of the start, the last line, and lines without work. The hit
+// rate is the one in the last line, which covers the requests before it.
 func newPod(name string, rows []podRow) Pod {
 	p := Pod{Name: name, Hit: math.NaN(), Latest: recentRequests}
 	var busy []podRow
@@ -125,10 +126,10 @@ func newPod(name string, rows []podRow) Pod {
 	return p
 }
 
-// countStart returns how many lines of a server are of its start: by their time or, where that is not told, by their
-// number.
+// countStart returns the number of lines in the start of a server. It depends on their times or, if these are
+// unknown, on their number.
 func countStart(busy []podRow) int {
-	if n := len(busy); n > 0 && busy[0].at == busy[n-1].at { // a clock that stands still
+	if n := len(busy); n > 0 && busy[0].at == busy[n-1].at { // all lines have the same time
 		return startLines
 	}
 	for i := range busy {
@@ -146,10 +147,10 @@ func countStart(busy []podRow) int {
 	return len(busy)
 }
 
-// perToken returns the time in s between the tokens of a request, on average.
+// perToken returns the average time in s between the tokens of a request.
 func (p *Pod) perToken() float64 { return p.running / p.generated }
 
-// noteSlow notes which servers are slower than their peers at equal load.
+// noteSlow adds notes about servers that are slower than their peers at equal load.
 func (m *Run) noteSlow() {
 	slow := m.slownessOf(m.Pods)
 	for i, off := range slow {

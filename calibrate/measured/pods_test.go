@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// writeLogs writes the logs of pods that take times[i] ms for a token.
+// writeLogs writes the logs of pods with times[i] ms per token.
 func writeLogs(t *testing.T, dir string, times ...float64) {
 	t.Helper()
 	for i, ms := range times {
@@ -24,7 +24,7 @@ func writeLogs(t *testing.T, dir string, times ...float64) {
 	}
 }
 
-// A pod that is slower than its peers is found by its log, and named.
+// TestSlowPod checks that a pod that is slower than its peers is found by its log and named.
 func TestSlowPod(t *testing.T) {
 	dir := t.TempDir()
 	writeLogs(t, dir, 15, 15.2, 18, 14.9)
@@ -46,7 +46,7 @@ func TestSlowPod(t *testing.T) {
 	}
 }
 
-// What a server logs as it starts, and too few lines, do not count for its speed.
+// TestStartOfPods checks that the log lines of a server's start, or too few lines, do not count for its speed.
 func TestStartOfPods(t *testing.T) {
 	rows := func(lines int, stall, ms float64) (all []podRow) {
 		for k := range lines {

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Prompts are the prompts of a run, by what they share.
+// Prompts holds the prompts of a run as hash ids. Equal ids are common prefixes.
 type Prompts struct {
 	BlockTokens int // tokens per id
 	IDs         [][]uint64
@@ -14,12 +14,12 @@ type Prompts struct {
 	Path        string
 }
 
-// promptTokens is the number of tokens an id of a file of prompts stands for,
-// unless ReadPrompts is given another.
+// promptTokens is the number of tokens per id of a file of prompts, unless the caller of ReadPrompts gives another
+// number.
 const promptTokens = 16
 
-// ReadPrompts reads a file with a line per request, in the order of
-// requests.jsonl: input_length and hash_ids.
+// ReadPrompts reads a file with one line per request, in the order of requests.jsonl. A line has input_length and
+// hash_ids.
 func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 	if blockTokens == 0 {
 		blockTokens = promptTokens
@@ -41,8 +41,8 @@ func ReadPrompts(path string, blockTokens int) (*Prompts, error) {
 	})
 }
 
-// Check refuses prompts that are not those of the requests. They are in the order of the
-// file, requests in that of arrival.
+// Check returns an error if the prompts do not belong to the requests. The prompts are in the order of the file, and
+// the requests in the order of arrival.
 func (p *Prompts) Check(requests []Request) error {
 	if len(p.IDs) != len(requests) {
 		return fmt.Errorf("%s: %d prompts, expected one for each of the %d requests", p.Path, len(p.IDs), len(requests))

@@ -17,7 +17,7 @@ import (
 
 // snapshot is the answer of one server at /metrics at one instant, in Prometheus' text format.
 type snapshot struct {
-	server  string // labels that tell servers of one file apart; "": none does
+	server  string // labels that distinguish servers in one file; "": there are none
 	samples map[string][]promSample
 }
 
@@ -27,8 +27,7 @@ type promSample struct {
 	value  float64
 }
 
-// Sum returns the first of several metrics that is there, added up over its labels; NaN
-// if there is none.
+// sum returns the sum over the labels of the first of these metrics that exists, NaN if none does.
 func (s *snapshot) sum(names ...string) float64 {
 	for _, name := range names {
 		if all := s.samples[name]; len(all) > 0 {
@@ -42,7 +41,7 @@ func (s *snapshot) sum(names ...string) float64 {
 	return math.NaN()
 }
 
-// label returns a label of a metric, "" if it has none.
+// label returns a label of a metric, "" if the metric does not have it.
 func (s *snapshot) label(name, label string) string {
 	for _, x := range s.samples[name] {
 		if v := x.labels[label]; v != "" {
@@ -52,13 +51,12 @@ func (s *snapshot) label(name, label string) string {
 	return ""
 }
 
-// findSnapshots returns the files of a run that hold snapshots of metrics, in order of their
-// names.
+// findSnapshots returns the files of a run with snapshots of metrics, in the order of their names.
 func findSnapshots(dir string) ([]string, error) {
 	return findFiles(dir, "*.prom", "*.prom.gz", "metrics*.txt", "metrics*.txt.gz")
 }
 
-// readSnapshotFile reads the snapshots of a file, which may be packed.
+// readSnapshotFile reads the snapshots in a file, which may be compressed.
 func readSnapshotFile(path string) ([]*snapshot, error) {
 	f, err := scan.OpenPacked(path)
 	if err != nil {
@@ -71,8 +69,8 @@ func readSnapshotFile(path string) ([]*snapshot, error) {
 // mostLine bounds a line of a file of metrics.
 const mostLine = 1 << 20
 
-// readSnapshots reads the snapshots of a file: one, several of the same server in sequence, or those of several servers
-// with instance or pod.
+// readSnapshots reads the snapshots in a file. There can be one, several of the same server in sequence, or snapshots
+// of several servers with labels instance or pod.
 func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 	var all []*snapshot
 	open, seen := map[string]*snapshot{}, map[string]bool{}
@@ -92,7 +90,7 @@ func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 			continue
 		}
 		server := strings.Join([]string{x.labels["instance"], x.labels["pod"]}, " ")
-		if seen[server+series] { // what comes twice is of another instant
+		if seen[server+series] { // a repeated series starts the snapshot of another instant
 			open[server] = nil
 			for key := range seen {
 				if strings.HasPrefix(key, server) {
@@ -115,10 +113,11 @@ func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 	return all, nil
 }
 
-// startName is the metric of when a process started.
+// startName is the metric with the start time of a process.
 const startName = "process_start_time_seconds"
 
-// parsePromLine reads NAME{LABEL="VALUE",...} NUMBER, and ignores further text. series is the text before the number.
+// parsePromLine parses NAME{LABEL="VALUE",...} NUMBER and ignores further text. The result series is the text before
+// the number.
 func parsePromLine(text string) (name, series string, x promSample, err error) {
 	end := strings.IndexAny(text, "{ \t")
 	if end < 1 {
@@ -141,7 +140,7 @@ func parsePromLine(text string) (name, series string, x promSample, err error) {
 	return name, series, x, nil
 }
 
-// parseLabels reads labels up to the brace that ends them.
+// parseLabels parses labels up to the brace that ends them.
 func parseLabels(text string) (labels map[string]string, rest string, err error) {
 	labels = map[string]string{}
 	for {
@@ -169,14 +168,14 @@ func parseLabels(text string) (labels map[string]string, rest string, err error)
 	}
 }
 
-// Histogram is a histogram of times in s: how many were at most each bound.
+// Histogram is a histogram of times in s. It counts the times that are at most each bound.
 type Histogram struct {
-	bounds, counts []float64 // both grow; the last bound is infinite
+	bounds, counts []float64 // both increase; the last bound is infinite
 	Sum, Count     float64
 }
 
-// Histogram returns the first of several histograms that is there, of all labels together;
-// nil if there is none.
+// histogram returns the first of these histograms that exists, as the sum over its labels. It returns nil if none
+// exists.
 func (s *snapshot) histogram(names ...string) *Histogram {
 	for _, name := range names {
 		count, sum := s.sum(name+"_count"), s.sum(name+"_sum")
@@ -202,7 +201,7 @@ func (s *snapshot) histogram(names ...string) *Histogram {
 	return nil
 }
 
-// add adds factor times another histogram of the same bounds.
+// add adds factor times another histogram with the same bounds.
 func (h *Histogram) add(other *Histogram, factor float64) error {
 	if !slices.Equal(h.bounds, other.bounds) {
 		return errors.New("a histogram has other buckets than the same one elsewhere, must have the same")
@@ -214,7 +213,7 @@ func (h *Histogram) add(other *Histogram, factor float64) error {
 	return nil
 }
 
-// BoundsOf returns between which times a quantile is.
+// BoundsOf returns the bounds of the bucket that contains a quantile.
 func (h *Histogram) BoundsOf(q float64) (least, most float64) {
 	i, _ := slices.BinarySearchFunc(h.counts, float64(q*h.Count), func(a, b float64) int { return cmp.Compare(a, b) })
 	if i >= len(h.bounds) {

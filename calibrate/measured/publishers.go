@@ -9,18 +9,18 @@ import (
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
-// EventReader is what a router reads of the KV events of servers, as its file has it.
+// EventReader describes the KV events that a router reads, from the router's file.
 type EventReader struct {
-	BlockTokens int    // of its index; 0: not told
-	Alike       bool   // servers must have blocks of this length, and not of a multiple or a part of it
-	Topic       string // with which topics must begin
-	// Endpoint is the address at which it waits for the servers, and Port that of the servers to which it connects; ""
-	// and 0: unknown.
+	BlockTokens int    // tokens per block in its index; 0: unknown
+	Alike       bool   // servers must have this block length exactly, not a multiple or a divisor of it
+	Topic       string // prefix of the topics it reads
+	// Endpoint is the address where the router waits for servers. Port is the port of the servers to which it
+	// connects. They are "" and 0 if unknown.
 	Endpoint string
 	Port     int
 }
 
-// CompareEvents sets Unread: which servers do not publish what the router reads.
+// CompareEvents sets Unread to the servers that do not publish the events that the router reads.
 func (m *Run) CompareEvents(r EventReader) {
 	m.Unread = nil
 	var reasons []string
@@ -42,7 +42,7 @@ func (m *Run) CompareEvents(r EventReader) {
 	}
 }
 
-// misses returns why the events of a server with these arguments are not read.
+// misses returns the reasons why the router cannot read the events of a server with these arguments.
 func (r *EventReader) misses(asked map[string]string) (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	p := deployment.ReadPublisher(asked["kv_events_config"])
@@ -72,7 +72,7 @@ func (r *EventReader) misses(asked map[string]string) (all []string) {
 	return all
 }
 
-// firstWord returns a topic without what differs by server.
+// firstWord returns a topic without the part that differs between servers.
 func firstWord(topic string) string {
 	if first, _, ok := strings.Cut(topic, "@"); ok {
 		return first + "@…"
@@ -80,10 +80,10 @@ func firstWord(topic string) string {
 	return topic
 }
 
-// isBound reports whether a socket waits at an endpoint for connections.
+// isBound reports whether a socket with this endpoint waits for connections.
 func isBound(endpoint string) bool {
 	return strings.Contains(endpoint, "*") || slices.ContainsFunc([]string{"0.0.0.0", "[::]"}, func(any string) bool { return strings.Contains(endpoint, any) })
 }
 
-// portOf returns what follows the last colon.
+// portOf returns the text after the last colon.
 func portOf(endpoint string) string { return endpoint[strings.LastIndex(endpoint, ":")+1:] }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A server is named that publishes nothing, or other events than the router reads.
+// TestCompareEvents checks that a server is named if it publishes no events, or other events than the router reads.
 func TestCompareEvents(t *testing.T) {
 	config := func(endpoint, topic string) string {
 		return "KVEventsConfig(enable_kv_cache_events=True, publisher='zmq', endpoint='" + endpoint + "', topic='" + topic + "')"
@@ -14,7 +14,7 @@ func TestCompareEvents(t *testing.T) {
 	each := EventReader{BlockTokens: 64, Topic: "kv@", Port: 5557}
 	for _, c := range []struct {
 		reader             EventReader
-		config, block, bad string // bad: a word of the reason; "": none
+		config, block, bad string // bad: a word of the reason; "": no reason
 	}{
 		{central, config("tcp://router:5557", "kv@10.0.0.1:8000@m"), "64", ""},
 		{central, "", "64", "publishes no"},

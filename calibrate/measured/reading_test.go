@@ -23,7 +23,7 @@ func settingsOf(t *testing.T, replace ...string) Settings {
 	return s
 }
 
-// Each setting is read from where it counts most.
+// TestSettings checks that each setting is read from the place with the highest precedence.
 func TestSettings(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
@@ -76,11 +76,11 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// A number of blocks that the settings lack is enough, guessed, or missed, by what
-// was seen.
+// TestResolveOpen checks a missing number of blocks. Depending on the samples, it is assumed to be sufficient,
+// estimated, or reported as missing.
 func TestResolveOpen(t *testing.T) {
 	requests := []Request{{Input: 100, Output: 60, Scheduled: 0, First: 1, Last: 11}}
-	// Seats are 16: 90 % of them are 14.4.
+	// There are 16 seats, and 90 % of them are 14.4.
 	queue := sample{at: 1, running: 13, waiting: 4}
 	for _, c := range []struct {
 		name   string
@@ -110,15 +110,15 @@ func TestResolveOpen(t *testing.T) {
 	}
 }
 
-// Blocks in use by hand: of a request of 100 tokens halfway through an answer of 60, of one before its first token, and
-// of a preempted one.
+// TestBlocksInUse compares the blocks in use with numbers computed by hand. The requests are one with 100 tokens that
+// is halfway through an answer of 60 tokens, one before its first token, and a preempted one.
 func TestBlocksInUse(t *testing.T) {
 	requests := []Request{
 		{Input: 100, Output: 61, Scheduled: 0, First: 1, Last: 11}, // 100 + 1 + 30 tokens at 6 s
 		{Input: 33, Output: 9, Scheduled: 5, First: 7, Last: 9},    // 33 tokens
 		{Input: 500, Output: 9, Scheduled: 5.5, First: 7, Last: 9},
 		{Input: 16, Output: 1, Scheduled: math.NaN(), First: 6.5, Last: 6.5},
-		{Input: 16, Output: 1, Scheduled: 1, First: 2, Last: 6}, // over at 6 s
+		{Input: 16, Output: 1, Scheduled: 1, First: 2, Last: 6}, // ended at 6 s
 	}
 	if got := blocksInUse(16, requests, sample{at: 6, running: 2}); got != 9+3 {
 		t.Errorf("%v blocks in use, want 12", got)
@@ -141,8 +141,8 @@ func TestBlocksInUse(t *testing.T) {
 	}
 }
 
-// Clocks that drift apart are set right minute by minute; a run of two minutes
-// has one difference.
+// TestAlignDrift checks that the drift of clocks is corrected minute by minute. A run of two minutes has only one
+// difference.
 func TestAlignDrift(t *testing.T) {
 	run := func(last float64) *Run {
 		m := &Run{Requests: []Request{{Arrival: last, Queued: last + 3}, {Arrival: 0, Queued: 1}, {Arrival: 70, Queued: 72, First: 80, Last: 90}}}
@@ -174,7 +174,7 @@ func TestAlignDrift(t *testing.T) {
 	}
 }
 
-// What a server reported of itself, line by line.
+// TestSeries reads the samples of a server line by line.
 func TestSeries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "timeseries.csv")
 	if all, err := readSeries(path); all != nil || err != nil {
@@ -204,7 +204,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// AIPerf's lines that count, by unit and phase.
+// TestAIPerf checks which lines of AIPerf count, by unit and phase.
 func TestAIPerf(t *testing.T) {
 	line := func(start, phase, unit, more string) string {
 		return fmt.Sprintf(`{"metadata":{%s"benchmark_phase":"%s"},"metrics":{"time_to_first_token":{"value":2,"unit":"%s"},"request_latency":{"value":2,"unit":"%s"},"input_sequence_length":{"value":1},"output_sequence_length":{"value":1}}%s}`,
@@ -214,7 +214,7 @@ func TestAIPerf(t *testing.T) {
 	good := slices.Repeat([]string{line(start, "profiling", "ms", "")}, 19)
 	for _, c := range []struct {
 		line string
-		ttft float64 // -1: the line does not count, and 19 are too few
+		ttft float64 // -1: the line does not count, and 19 lines are too few
 	}{
 		{line(start, "profiling", "ns", ""), 2e-9}, {line(start, "", "us", ""), 2e-6}, {line(start, "", "ms", ""), 2e-3},
 		{line(start, "", "s", ""), 2}, {line(start, "", "sec", ""), 2}, {line(start, "warmup", "s", ""), -1},
@@ -243,8 +243,7 @@ func TestAIPerf(t *testing.T) {
 	}
 }
 
-// Lists of vllm bench serve are as long as each other, and failed requests do
-// not count.
+// TestBench checks that the lists of vllm bench serve must have equal lengths, and that failed requests do not count.
 func TestBench(t *testing.T) {
 	list := func(n int, value string) string {
 		return "[" + strings.TrimSuffix(strings.Repeat(value+",", n), ",") + "]"
@@ -290,8 +289,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// The clocks of front end and engine differ by the smallest difference; arrivals
-// that waited for the end of a pass do not count.
+// TestAlign checks that the clocks of front end and engine differ by the smallest difference. Requests that waited
+// for the end of a pass have larger differences.
 func TestAlign(t *testing.T) {
 	m := &Run{Requests: []Request{
 		{Arrival: 1000, Queued: 5.010, First: 6, Last: 7},

@@ -12,13 +12,13 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// The files of a run that replay drive or replay record wrote.
+// These are files that replay drive and replay record write for a run.
 const (
 	recordedName = "measured.jsonl"
 	tracedName   = "trace.jsonl"
 )
 
-// recordedRow is a line of measured.jsonl, as far as it matters here.
+// recordedRow holds the necessary fields of a line of measured.jsonl.
 type recordedRow struct {
 	ID      identifier `json:"request_id"`
 	Status  string     `json:"status"`
@@ -33,8 +33,8 @@ type recordedRow struct {
 	Gaps    []float64  `json:"gaps_s"`
 }
 
-// readRecorded reads the requests of a run that replay drive or replay record wrote, and their prompts. Requests that
-// failed or were cancelled count as far as they came.
+// readRecorded reads the requests and prompts of a run that replay drive or replay record wrote. Failed or cancelled
+// requests count with the tokens they received.
 func (m *Run) readRecorded(dir string) error {
 	path := filepath.Join(dir, recordedName)
 	var served []bool
@@ -64,10 +64,11 @@ func (m *Run) readRecorded(dir string) error {
 	return err
 }
 
-// lateMS is how many ms after its time a request may have been sent and count as on time.
+// lateMS is the largest delay in ms of a request that counts as sent on time.
 const lateMS = 1
 
-// Late returns how many of the requests that a client sent by a trace were sent too late, and how late in words.
+// Late returns how many of the requests that a client sent by a trace were late, their total number, and a text with
+// the delays.
 func (m *Run) Late() (n, of int, text string) {
 	for _, ms := range m.late {
 		if ms > lateMS {
@@ -78,7 +79,7 @@ func (m *Run) Late() (n, of int, text string) {
 	return n, len(m.late), fmt.Sprintf("the client sent %d of %d requests more than %d ms late, by %.1f ms at p99 and %.1f ms at most", n, len(m.late), lateMS, d.P99, d.Max)
 }
 
-// cut returns a row that broke off.
+// cut returns a row of a request that was cut off.
 func (x *recordedRow) cut() Request {
 	r := Request{ID: x.ID, Input: x.Input, Output: x.Output, Arrival: math.NaN(), Queued: math.NaN(), Scheduled: math.NaN(), Server: x.Server}
 	if x.Arrival != nil {
@@ -109,8 +110,8 @@ func (x *recordedRow) request(place int) (Request, error) {
 	return r, nil
 }
 
-// readTraced reads the prompts of the requests that were served. A run that was ended
-// hard may have a line more in one file than in the other.
+// readTraced reads the prompts of the requests that were served. If a run was killed, one of its files may have an
+// additional line.
 func readTraced(dir string, served []bool) (*Prompts, error) {
 	meta := filepath.Join(dir, "meta.json")
 	text, err := os.ReadFile(meta)

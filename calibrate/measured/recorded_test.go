@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// A run of replay drive is read with its prompts, without requests that failed before a token. Cancelled requests are
-// replayed and not judged.
+// TestReadRecorded reads a run of replay drive with its prompts. Requests that failed before a token are absent, and
+// cancelled requests are replayed but not judged.
 func TestReadRecorded(t *testing.T) {
 	dir := t.TempDir()
 	measuredtest.WriteRecorded(t, dir, "", "")
@@ -19,7 +19,7 @@ func TestReadRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := m.Requests[3] // 4 of the file, since 3 failed
+	r := m.Requests[3] // request 4 of the file, since 3 failed
 	if len(m.Requests) != 23 || m.Failed != 1 || m.Cut != 1 || !math.IsNaN(m.Requests[6].Last) || r.ID != "4" || r.Server != "s0" || *r.Cached != 16 || len(r.Gaps) != 2 {
 		t.Errorf("%d requests, %d failed, %+v", len(m.Requests), m.Failed, r)
 	}
@@ -34,7 +34,7 @@ func TestReadRecorded(t *testing.T) {
 	}
 }
 
-// Rows that make no sense are refused with their place.
+// TestBadRecorded checks that invalid rows are refused with their place.
 func TestBadRecorded(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"arrival_time":5,`, "", "measured.jsonl:1: arrival_time or last_token_ts is missing"},
@@ -57,7 +57,7 @@ func TestBadRecorded(t *testing.T) {
 	}
 }
 
-// What the client could not keep is known of the run.
+// TestLateClientIsKnown checks that a run reports requests that the client could not send on time.
 func TestLateClientIsKnown(t *testing.T) {
 	dir := t.TempDir()
 	measuredtest.WriteRecorded(t, dir, `"arrival_time":5,`, `"due_time":4.988,"arrival_time":5,`)
@@ -74,7 +74,7 @@ func TestLateClientIsKnown(t *testing.T) {
 	}
 }
 
-// A file, and a directory of runs, are no run.
+// TestRefusesWhatIsNoRun checks that a file and a directory of runs are refused as a run.
 func TestRefusesWhatIsNoRun(t *testing.T) {
 	dir := t.TempDir()
 	for _, part := range []string{"part-0001", "part-0002"} {

@@ -14,19 +14,20 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// askedKey is the key of the tree of the arguments of a server, if they are logged separately from the resolved ones.
+// askedKey is the key of the arguments in a server's start command, if the log has them separately from the resolved
+// ones.
 const askedKey = "asked_arguments"
 
-// ofHardware returns the flags that say something only where a GPU is given, or a profile was fitted to it.
+// ofHardware returns the flags that have an effect only with a GPU or with a profile.
 func ofHardware() []string {
 	return []string{"tp", "dp", "pp", "ep", "graphs", "quantization", "kv-cache-dtype", "gpu-memory-utilization", "max-model-len"}
 }
 
-// NeedsGPU reports whether a flag says something only with --gpu.
+// NeedsGPU reports whether a flag has an effect only with --gpu.
 func (f *Flag) NeedsGPU() bool { return slices.Contains(ofHardware(), f.Name) }
 
-// readReported reads the arguments of a vLLM server that have flags of a replay, and notes requested arguments that a
-// replay does not support.
+// readReported reads the arguments of a vLLM server that correspond to flags of a replay. It also records requested
+// arguments that a replay does not support.
 func (s *Settings) readReported(t tree) {
 	add := func(name, value string) { s.flags = append(s.flags, Flag{name, value}) }
 	if n := t.number("pipeline_parallel_size", 1); n > 1 {
@@ -67,7 +68,7 @@ func (s *Settings) readReported(t tree) {
 	s.noteUnapplied(t)
 }
 
-// readTypes takes the types of weights and KV cache; it notes types without a flag as not applied.
+// readTypes reads the types of weights and KV cache. A type that the flags do not support is recorded as not applied.
 func (s *Settings) readTypes(t tree, add func(name, value string)) {
 	for _, x := range []struct {
 		flag  string
@@ -88,7 +89,7 @@ func (s *Settings) readTypes(t tree, add func(name, value string)) {
 	}
 }
 
-// noteUnapplied finds which arguments that were asked for a replay does not have.
+// noteUnapplied records the requested arguments that a replay does not support.
 func (s *Settings) noteUnapplied(t tree) {
 	asked := map[string]bool{}
 	for _, place := range []string{"engine_kwargs", "engine_args"} {
@@ -112,8 +113,8 @@ func (s *Settings) noteUnapplied(t tree) {
 	}
 }
 
-// appliedArguments returns the arguments of vLLM that a replay has with no name in the log, and arguments that do not
-// change any request.
+// appliedArguments returns two kinds of arguments of vLLM: supported arguments without a row for the log, and
+// arguments that do not affect any request.
 func appliedArguments() []string {
 	return strings.Fields(`num_gpu_blocks num_gpu_blocks_override max_num_scheduled_tokens enable_expert_parallel enforce_eager cudagraph_mode
 		cudagraph_capture_sizes compilation_config cache_dtype scheduling_policy async_scheduling scheduler_reserve_full_isl long_prefill_token_threshold max_num_partial_prefills
@@ -123,10 +124,10 @@ func appliedArguments() []string {
 		enable_prompt_tokens_details distributed_executor_backend otlp_traces_endpoint`)
 }
 
-// Flag is a setting by the name of the flag of a replay.
+// Flag is a flag of a replay with its value.
 type Flag struct{ Name, Value string }
 
-// Flags returns the known facts of the server as flags.
+// Flags returns the known facts about the server as flags.
 func (s *Settings) Flags() []Flag {
 	if !s.IsVLLM() {
 		return s.addCluster(slices.Clone(s.flags))
@@ -153,7 +154,7 @@ func (s *Settings) Flags() []Flag {
 	return append(all, s.flags...)
 }
 
-// addCluster adds the flags for the number of servers and for the router in front of them.
+// addCluster adds the flags for the number of servers and for their router.
 func (s *Settings) addCluster(all []Flag) []Flag {
 	if s.Pods > 1 {
 		all = append(all, Flag{"workers", fmt.Sprint(s.Pods)})
@@ -164,8 +165,8 @@ func (s *Settings) addCluster(all []Flag) []Flag {
 	return all
 }
 
-// NoteUnapplied notes the settings of the run that do not apply to its replay: settings that a replay does not have,
-// and flags that it cannot take.
+// NoteUnapplied adds a note about the settings of the run that its replay does not apply. They are settings that a
+// replay does not support, and the given flags.
 func (m *Run) NoteUnapplied(flags []string) {
 	all := append(slices.Clone(m.Settings.unapplied), flags...)
 	text := "settings of the run that do not apply to the replay: " + strings.Join(all, ", ")

@@ -10,7 +10,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// All reported settings of a server become flags of a replay, or are listed.
+// TestReportedSettings checks that all reported settings of a server become flags of a replay or are listed as not
+// applied.
 func TestReportedSettings(t *testing.T) {
 	dir := t.TempDir()
 	log := strings.Replace(measuredtest.ServerLog, "'enable_prefix_caching': True}", "'enable_prefix_caching': True, 'gpu_memory_utilization': 0.75, 'max_model_len': 40960, 'mm_processor_cache_gb': 4.0}", 1)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A file of a load generator is a run; one that lacks something is refused with its name.
+// TestResultsAsFiles checks that a file of a load generator is a run. A file that lacks something is refused with the
+// name of what is missing.
 func TestResultsAsFiles(t *testing.T) {
 	list := func(value string) string { return "[" + strings.Repeat(value+",", 19) + value + "]" }
 	starts := make([]string, 20)

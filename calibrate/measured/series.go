@@ -13,15 +13,14 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// sample is a line of timeseries.csv: what a server reported of itself once a
-// second.
+// sample is a line of timeseries.csv, which a server reports once per second.
 type sample struct {
 	at               float64 // s
-	running, waiting int     // requests
-	kvShare          float64 // of the KV cache in use, 0 to 1; NaN when missing
+	running, waiting int     // number of requests
+	kvShare          float64 // share of the KV cache in use, 0 to 1; NaN: missing
 }
 
-// readSeries reads a file of samples; there need not be one.
+// readSeries reads a file of samples. The file may be absent.
 func readSeries(path string) ([]sample, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +62,7 @@ func readSeries(path string) ([]sample, error) {
 	return all, nil
 }
 
-// resolveOpen fills in missing settings by the observed behaviour of the server.
+// resolveOpen determines missing settings from the observed behaviour of the server.
 func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	if s.GPU == "" {
 		s.GPU = gpuOf(name)
@@ -79,8 +78,8 @@ func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	most, queued := 0, false
 	for _, x := range load {
 		most = max(most, x.running)
-		// A queue while there is a seat: it waits for blocks. One sample of few may
-		// have been taken between two passes.
+		// There is a queue although a seat is free, so requests wait for blocks. If only a few wait, the sample may
+		// be from between two passes.
 		queued = queued || x.waiting > 3 && x.running < seats*9/10
 	}
 	switch {
@@ -98,12 +97,11 @@ func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	}
 }
 
-// fullShare is the share of the blocks that is in use, on average, while
-// requests wait for some.
+// fullShare is the average share of blocks in use while requests wait for blocks.
 const fullShare = 0.985
 
-// estimateBlocks returns the number of KV blocks of a server that requests waited for although there were seats: the
-// blocks that running requests had in use then. It is 0 when that was never seen.
+// estimateBlocks returns the number of KV blocks of a server if requests waited although seats were free. It is the
+// number of blocks that running requests used at these times. The result is 0 if this was never observed.
 func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
 	var used []float64
 	for _, x := range load {
@@ -117,8 +115,8 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	return int(QuantileOf(used, 0.5) / fullShare)
 }
 
-// blocksInUse returns the number of blocks that the running requests of a sample hold, if each gains its tokens evenly.
-// Requests that lost their place came last.
+// blocksInUse returns the number of blocks that the running requests of a sample hold. It assumes that each request
+// gets its tokens at a constant rate. Preempted requests are the ones that were admitted last.
 func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 	var active []*Request
 	for i := range requests {

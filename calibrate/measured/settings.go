@@ -14,36 +14,36 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// Settings are a server's, as far as they matter to its scheduler.
+// Settings holds the settings of a server that matter to its scheduler.
 type Settings struct {
 	timing.Engine
 	PrefixCaching     bool
 	ChunkedPrefill    bool
 	ReserveWhole      bool
 	LongPrefillTokens int
-	Graphs            []int // sizes of captured graphs, rising; none: passes are launched without
+	Graphs            []int // sizes of captured graphs, increasing; none: passes run without graphs
 	GraphMode         timing.GraphMode
-	// DataParallel is the number of engines, each with a separate scheduler and KV cache, at least 1. In Lockstep all
-	// passes begin and end together, as the layers of experts make them.
+	// DataParallel is the number of engines, at least 1. Each engine has a separate scheduler and KV cache. In
+	// Lockstep, all passes start and end together because of the layers of experts.
 	DataParallel int
 	Lockstep     bool
-	Kind         string  // of engine: vllm, sglang or trtllm
+	Kind         string  // kind of engine: vllm, sglang or trtllm
 	kvBits       float64 // of a value in the KV cache; 0: 16
-	Quantized    bool    // weights are of another type than the model's own
-	Router       string  // file of the router in front of the servers; "": there is none
-	Pods         int     // servers behind a router that share the requests, at least 1
+	Quantized    bool    // the weights have another type than in the model's definition
+	Router       string  // file of the router before the servers; "": there is none
+	Pods         int     // number of servers that share the requests of a router, at least 1
 
-	Notes []string // what was assumed
-	// estimated is true when Blocks is a guess from what was in use, to be fitted.
+	Notes []string // assumptions
+	// Estimated is true if Blocks is an estimate from the blocks in use. It must then be fitted.
 	Estimated bool
-	// open are settings that the file leaves open: the run is to decide.
+	// Open holds the settings that are unknown and that the run must decide.
 	Open  []Opening
-	flags []Flag // of a replay, other than those of the fields above
-	// unapplied are settings that were asked for and that a replay does not have.
+	flags []Flag // of a replay, for settings without a field above
+	// unapplied holds requested settings that a replay does not support.
 	unapplied []string
-	args      any      // of that server, as it has them
-	missing   []string // what is not there and cannot be assumed
-	refusals  []string // what is not modelled
+	args      any      // arguments of a server other than vLLM
+	missing   []string // settings that are absent and cannot be assumed
+	refusals  []string // settings that are not modelled
 }
 
 // NotModelledError reports a run that cannot be simulated.
@@ -53,7 +53,7 @@ func (e *NotModelledError) Error() string {
 	return "not modelled: " + strings.Join(e.Reasons, "; ")
 }
 
-// checkModelled returns the error of a server that cannot be simulated.
+// checkModelled returns an error if the server cannot be simulated.
 func (s *Settings) checkModelled() error {
 	all := append(slices.Clone(s.missing), s.refusals...)
 	if len(all) > 0 {
@@ -62,10 +62,10 @@ func (s *Settings) checkModelled() error {
 	return nil
 }
 
-// tree is a JSON object of which nothing is certain.
+// tree is a JSON object with unknown content.
 type tree map[string]any
 
-// at returns the value at a path, nil when there is none.
+// at returns the value at a path, nil if there is none.
 func (t tree) at(path ...string) any {
 	var v any = map[string]any(t)
 	for _, key := range path {
@@ -78,8 +78,8 @@ func (t tree) at(path ...string) any {
 	return v
 }
 
-// settingPlaces returns the objects that may have a setting, in order of precedence: resolved settings precede
-// requested ones.
+// settingPlaces returns the objects that may have a setting, in the order of precedence. Resolved settings come
+// before requested ones.
 func settingPlaces() [][]string {
 	return [][]string{
 		{"resolved_config", "scheduler_config"}, {"resolved_config", "cache_config"}, {"resolved_config", "parallel_config"},
@@ -99,7 +99,7 @@ func (t tree) find(key string) any {
 	return nil
 }
 
-// number returns a whole number, or unset if there is none above 0.
+// number returns a positive whole number, or unset if there is none.
 func (t tree) number(key string, unset int) int {
 	if v, _ := t.find(key).(float64); int(v) > 0 {
 		return int(v)
@@ -119,7 +119,7 @@ func (t tree) text(key string) string {
 	return s
 }
 
-// fill adds known settings where the file has none, or names an unknown model.
+// fill adds known settings that the tree lacks. It also replaces the name of an unknown model.
 func (t tree) fill(known map[string]any) {
 	for key, value := range known {
 		switch {
@@ -131,7 +131,7 @@ func (t tree) fill(known map[string]any) {
 			all[key] = value
 			t["hardware"] = all
 		case key == "model" && !isKnownModel(t.text(key)):
-			for _, p := range settingPlaces() { // the last is t itself
+			for _, p := range settingPlaces() { // the last place is t itself
 				if m, ok := t.at(p...).(map[string]any); ok {
 					delete(m, key)
 				}
@@ -143,7 +143,7 @@ func (t tree) fill(known map[string]any) {
 	}
 }
 
-// readSettings reads the settings of meta.json, with known for missing ones.
+// readSettings reads the settings of meta.json. The maps in known have settings that it lacks.
 func readSettings(path string, known []map[string]any) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -162,13 +162,13 @@ func readSettings(path string, known []map[string]any) (Settings, error) {
 	return newSettings(t), nil
 }
 
-// newSettings returns the settings that a tree holds.
+// newSettings returns the settings in a tree.
 func newSettings(t tree) Settings {
 	s := Settings{Pods: t.number("pods", 1), DataParallel: 1}
 	s.Model, s.Version = t.text("model"), t.text("vllm_version")
 	s.GPU, _ = t.at("hardware", "device_name").(string)
 	s.Quantized = t.text("quantization") != ""
-	s.kvBits, _ = hardware.DtypeBits(cmp.Or(t.text("cache_dtype"), t.text("kv_cache_dtype"), "auto")) // of an unknown type: as usual
+	s.kvBits, _ = hardware.DtypeBits(cmp.Or(t.text("cache_dtype"), t.text("kv_cache_dtype"), "auto")) // the usual number for an unknown type
 	switch s.Kind = t.kind(); s.Kind {
 	case timing.SGLang:
 		s.readSGLang(t)
@@ -183,7 +183,7 @@ func newSettings(t tree) Settings {
 	return s
 }
 
-// readModelled takes what can be modelled.
+// readModelled reads the settings that the simulated scheduler supports.
 func (s *Settings) readModelled(t tree) {
 	s.TensorParallel = t.number("tensor_parallel_size", 1)
 	s.MaxSeqs = s.readNeeded(t, vllm.SeqsKey)
@@ -197,7 +197,7 @@ func (s *Settings) readModelled(t tree) {
 	s.ChunkedPrefill = t.truth("enable_chunked_prefill", true)
 	s.ReserveWhole = t.truth("scheduler_reserve_full_isl", true)
 	if s.LongPrefillTokens = t.number("long_prefill_token_threshold", 0); t.number("max_num_partial_prefills", 1) > 1 && s.LongPrefillTokens == 0 {
-		s.LongPrefillTokens = t.number("max_model_len", 0) / 25 // as vLLM sets it then
+		s.LongPrefillTokens = t.number("max_model_len", 0) / 25 // vLLM's value in this case
 	}
 	if v, ok := t.find("async_scheduling").(bool); ok {
 		s.Async = v
@@ -212,8 +212,7 @@ func (s *Settings) readModelled(t tree) {
 	s.readGraphs(t)
 }
 
-// readParallel reads the number of engines. A number of blocks is the sum over all
-// of them where the front end wrote it.
+// readParallel reads the number of engines. A number of blocks from the front end is the sum over all engines.
 func (s *Settings) readParallel(t tree) {
 	n := t.number("data_parallel_size", 1)
 	if s.DataParallel = n; n < 2 {
@@ -234,14 +233,13 @@ func (s *Settings) readParallel(t tree) {
 	}
 }
 
-// Opening is a setting with another choice than the one that was made, which may
-// be the better one.
+// Opening is a setting with a chosen value and an alternative, which may be better.
 type Opening struct {
-	What, Chosen, Instead string // in words
+	What, Chosen, Instead string // text
 	Other                 func(*Settings)
 }
 
-// AddNote adds a line to Notes, as fmt.Sprintf formats it.
+// AddNote adds a line to Notes. The arguments are those of fmt.Sprintf.
 func (s *Settings) AddNote(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }
@@ -254,8 +252,7 @@ func (s *Settings) readNeeded(t tree, key string) int {
 	return n
 }
 
-// gpuOf returns the GPU that the name of a run begins with, as GPU_MODEL; "" when
-// there is none.
+// gpuOf returns the GPU at the start of a run's name, such as GPU_MODEL. It returns "" if there is none.
 func gpuOf(name string) string {
 	gpu, _, _ := strings.Cut(name, "_")
 	if _, err := hardware.FindGPU(gpu, nil); err == nil {
@@ -267,7 +264,7 @@ func gpuOf(name string) string {
 // Engines returns the number of engines that share the requests.
 func (s *Settings) Engines() int { return max(s.DataParallel, 1) * max(s.Pods, 1) }
 
-// TellOthers returns the settings of a server that also hold for a similar one, by the keys of meta.json.
+// TellOthers returns the settings of a server that also apply to a similar server, by the keys of meta.json.
 func (s *Settings) TellOthers() map[string]any {
 	if !s.IsVLLM() {
 		known := map[string]any{engineKey: s.Kind, "server_args": s.args}
@@ -297,5 +294,5 @@ func (s *Settings) TellOthers() map[string]any {
 	return known
 }
 
-// Servers returns the known facts of the servers of a run, by the keys of meta.json.
+// Servers returns the known facts about the servers of a run, by the keys of meta.json.
 func (m *Run) Servers() map[string]any { return m.Settings.TellOthers() }

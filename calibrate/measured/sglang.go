@@ -19,7 +19,7 @@ import (
 // IsVLLM reports whether the server is vLLM.
 func (s *Settings) IsVLLM() bool { return s.Kind == vllmKind || s.Kind == "" }
 
-// EngineArgs returns the known facts of a server other than vLLM as engine arguments.
+// EngineArgs returns the known facts about a server other than vLLM as engine arguments.
 func (s *Settings) EngineArgs() []engineargs.Setting {
 	all := []engineargs.Setting{{Key: "engine_type", Value: strconv.Quote(s.Kind)}, {Key: "block_size", Value: strconv.Itoa(s.BlockTokens)}}
 	rows := engineargs.Rows()
@@ -29,7 +29,7 @@ func (s *Settings) EngineArgs() []engineargs.Setting {
 			continue
 		}
 		value := f.Value
-		if text, err := row.ToJSON(value); err == nil || row.Kind == schema.Name { // an unknown name is refused when it is read
+		if text, err := row.ToJSON(value); err == nil || row.Kind == schema.Name { // engineargs.Parse reports an unknown name
 			value = cmp.Or(text, strconv.Quote(value))
 		}
 		all = append(all, engineargs.Setting{Key: row.Sets, Value: value})
@@ -40,7 +40,7 @@ func (s *Settings) EngineArgs() []engineargs.Setting {
 	return all
 }
 
-// Fit returns the model of a server other than vLLM on its GPUs; ok reports whether both are known.
+// Fit returns the model of a server other than vLLM on its GPUs. The result ok reports whether both are known.
 func (s *Settings) Fit() (f hardware.Fit, ok bool) {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Settings) Fit() (f hardware.Fit, ok bool) {
 	return f, true
 }
 
-// completeServer fills in the unknown defaults of a server other than vLLM, by the memory of its GPUs. requests are the
-// requests that it served.
+// completeServer determines the unknown settings of a server other than vLLM from the memory of its GPUs. The
+// argument requests has the requests that it served.
 func (s *Settings) completeServer(requests []Request) {
 	s.Engine.Kind = s.Kind
 	if s.DataParallel > 1 || s.Pods > 1 {
@@ -98,10 +98,10 @@ func (s *Settings) completeServer(requests []Request) {
 	s.AddNote("the size of the KV cache is not told, nor a GPU and a model with data sheets: it is never full")
 }
 
-// commandName is the file of a run that has the command that started its server.
+// commandName is the file of a run with the start command of its server.
 const commandName = "command.txt"
 
-// readCommand reads the settings of a server from the command that started it, in command.txt.
+// readCommand reads the settings of a server from its start command in command.txt.
 func readCommand(path string) (tree, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -135,7 +135,7 @@ func readCommand(path string) (tree, error) {
 	return treeOfSGLang(args), nil
 }
 
-// otherNames returns arguments of SGLang's server under names that its log does not have.
+// otherNames maps names of arguments of SGLang's server to the names in its log.
 func otherNames() map[string]string {
 	return map[string]string{
 		"tensor_parallel_size": "tp_size", "tp": "tp_size", "model": "model_path", "data_parallel_size": "dp_size", "dp": "dp_size",
@@ -143,7 +143,7 @@ func otherNames() map[string]string {
 	}
 }
 
-// engineKey is the key, among known settings, of the kind of engine.
+// engineKey is the key of the kind of engine among known settings.
 const engineKey = "engine"
 
 // argsOfSGLang returns flags of a deployment as arguments of SGLang's server.
@@ -164,11 +164,11 @@ func argsOfSGLang(flags map[string]string) map[string]any {
 }
 
 func numberOf(text string) int {
-	n, _ := strconv.Atoi(text) // 0 if there is none
+	n, _ := strconv.Atoi(text) // 0 if text is no number
 	return n
 }
 
-// checkEngine refuses a server that is said to be another than its run tells.
+// checkEngine adds a refusal if the run has another engine than the known settings.
 func (s *Settings) checkEngine(known map[string]any) {
 	if asked, _ := known[engineKey].(string); asked != "" && asked != s.Kind {
 		s.refusals = append(s.refusals, fmt.Sprintf("the engine must be %s, and the run is of %s", asked, s.Kind))

@@ -12,13 +12,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// treeOfSGLang returns the arguments of a server of SGLang as a tree has them, in
-// server_args.
+// treeOfSGLang returns the arguments of a server of SGLang as the object server_args of a tree.
 func treeOfSGLang(args map[string]string) tree {
 	return tree{engineKey: timing.SGLang, "server_args": typeArguments(args)}
 }
 
-// readSGLang reads the arguments of a server of SGLang, by its own names: those of its log, of its /server_info, or of
+// readSGLang reads the arguments of a server of SGLang by its own names. They come from its log, its /server_info, or
 // a meta.json.
 func (s *Settings) readSGLang(t tree) {
 	args := t.arguments()
@@ -37,7 +36,7 @@ func (s *Settings) readSGLang(t tree) {
 	slices.Sort(s.refusals)
 }
 
-// podLines reads what servers log every few seconds, or passes, while they serve.
+// podLines parses the regular log lines of servers.
 type podLines struct{ vllm, sglang, clock *regexp.Regexp }
 
 func newPodLines() podLines {
@@ -48,16 +47,16 @@ func newPodLines() podLines {
 	}
 }
 
-// podRow is the values of a line: the requests that run, the tokens a second that they get, and the share of prompt
-// tokens found cached.
+// podRow holds the values of a line: the number of running requests, their tokens per second, and the share of prompt
+// tokens that were cached.
 type podRow struct {
 	generated, running, hit float64
-	at                      float64 // s of the day; NaN: not told
-	served                  float64 // the tokens of which it tells, in proportion
-	steady                  bool    // lines come every logPeriod
+	at                      float64 // s of the day; NaN: unknown
+	served                  float64 // proportional to the tokens of the line
+	steady                  bool    // there is a line every logPeriod
 }
 
-// readClock returns the time of a line, in s of the day; NaN where it has none.
+// readClock returns the time of a line in s of the day, NaN if it has none.
 func (l podLines) readClock(line string) float64 {
 	m := l.clock.FindStringSubmatch(line)
 	if m == nil {
@@ -65,17 +64,17 @@ func (l podLines) readClock(line string) float64 {
 	}
 	at := 0.0
 	for _, part := range m[1:] {
-		n, _ := strconv.Atoi(part) // they are all digits
+		n, _ := strconv.Atoi(part) // the expression allows only digits
 		at = float64(60*at) + float64(n)
 	}
 	return at
 }
 
-// read reads a line of either engine. SGLang logs the cached tokens and all tokens of each pass that computes prompts;
-// prompts are the sums of both.
+// read parses a line of either engine. For each pass that computes prompts, SGLang logs the cached tokens and all
+// tokens. The sums of both are in prompts.
 func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
 	if m := l.vllm.FindStringSubmatch(line); m != nil {
-		row.generated, _ = strconv.ParseFloat(m[1], 64) // they are all digits
+		row.generated, _ = strconv.ParseFloat(m[1], 64) // the expression allows only a number
 		row.running, _ = strconv.ParseFloat(m[2], 64)
 		row.hit, _ = strconv.ParseFloat(m[3], 64)
 		row.hit /= 100
@@ -96,6 +95,6 @@ func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
 	}
 	row.running, row.hit = fields["#running-req"], math.NaN()
 	row.generated, ok = fields["gen throughput (token/s)"]
-	row.at, row.served = l.readClock(line), row.running // a line is of as many passes as any
+	row.at, row.served = l.readClock(line), row.running // every line covers the same number of passes
 	return row, ok
 }

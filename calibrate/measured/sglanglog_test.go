@@ -12,8 +12,7 @@ import (
 const sglangStart = "[2026-05-01 10:00:00] server_args=ServerArgs(model_path='/models/Qwen3-14B', tp_size=2, page_size=64, schedule_policy='fcfs', disable_radix_cache=False, speculative_algorithm='EAGLE')\n" +
 	"[2026-05-01 10:00:40 TP0] max_total_num_tokens=198208, chunked_prefill_size=8192, max_prefill_tokens=16384, max_running_requests=256, context_len=40960, available_gpu_mem=9.21 GB\n"
 
-// writeSGLangLogs writes the logs of servers that take times[i] ms for a token and find a quarter of their prompts
-// cached.
+// writeSGLangLogs writes the logs of servers with times[i] ms per token and a quarter of their prompts cached.
 func writeSGLangLogs(t *testing.T, dir string, times ...float64) {
 	t.Helper()
 	for i, ms := range times {
@@ -30,7 +29,7 @@ func writeSGLangLogs(t *testing.T, dir string, times ...float64) {
 	}
 }
 
-// The logs of SGLang have its settings, what it found cached, and the slow servers.
+// TestSGLangLogs checks the settings, the cached tokens, and the slow servers in the logs of SGLang.
 func TestSGLangLogs(t *testing.T) {
 	dir := t.TempDir()
 	writeSGLangLogs(t, dir, 15, 15.2, 18, 14.9)

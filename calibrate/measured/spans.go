@@ -14,18 +14,18 @@ import (
 type spanRow struct {
 	Request
 	id, key, parent string
-	engine          bool // it has the first token, as vLLM's own spans do
+	engine          bool // the span has the time of the first token, as vLLM's spans do
 	failed          bool
 }
 
-// The attributes that vLLM's own spans have: s since the arrival.
+// These are attributes of vLLM's spans, in s since the arrival.
 const (
 	spanFirst = "gen_ai.latency.time_to_first_token"
 	spanWhole = "gen_ai.latency.e2e"
 	spanQueue = "gen_ai.latency.time_in_queue"
 )
 
-// addSpan keeps a span that is a request.
+// addSpan adds a span if it is a request.
 func (x *generated) addSpan(s *entries.Span) {
 	number := func(keys ...string) float64 {
 		text, _ := s.Attribute(keys...)
@@ -60,18 +60,19 @@ func (x *generated) addSpan(s *entries.Span) {
 	x.spans = append(x.spans, spanRow{r, s.ID, s.Key, s.Parent, len(first) > 0, s.Failed()})
 }
 
-// secondsSince returns the s from zero, in s since 1970, to an instant; NaN where that is not told.
+// secondsSince returns the s from zero to an instant, with zero in s since 1970. It returns NaN if the instant is
+// unknown.
 func secondsSince(zero float64, at scan.Stamp) float64 {
 	ns, ok := at.NS()
 	if !ok {
 		return math.NaN()
 	}
-	// Of instants since 1970 the whole seconds go first: a float64 has no room for both.
+	// The whole seconds are subtracted first, because a float64 is not precise enough for ns since 1970.
 	return float64(ns/1e9) - zero + float64(ns%1e9)/1e9
 }
 
-// readSpans reads the requests of spans: those of vLLM's engine if there are any, since they have the first token,
-// otherwise those of clients. Of spans within each other the inner counts.
+// readSpans reads the requests of spans. It uses the spans of vLLM's engine if there are any, because they have the
+// first token. Otherwise it uses the spans of clients. Of nested spans, only the inner one counts.
 func (m *Run) readSpans(path string, spans []spanRow) error {
 	engine, outer := false, map[string]bool{}
 	for i := range spans {

@@ -8,16 +8,17 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// leastSlow is the relative slowness from which on a server is simulated as slow, and slowContrast the same in standard
-// deviations.
+// leastSlow is the least slowness of a server that is simulated as slow, as a share. slowContrast is the least
+// slowness in standard deviations.
 const (
 	leastSlow    = 0.05
 	slowContrast = 3
-	FewPeers     = 3 // of two servers it is unknown which is the slow one
+	FewPeers     = 3 // with two servers, the slow one cannot be identified
 )
 
-// FindSpeeds finds which servers of a run are slower than their peers at equal load, by rows with the server that
-// answered, or else by the servers' own logs and metrics. servers is their number; 0: unknown.
+// FindSpeeds finds the servers of a run that are slower than their peers at equal load. It uses rows with the server
+// that answered, or otherwise the servers' own logs and metrics. The argument servers is the number of servers, 0 if
+// it is unknown.
 func (m *Run) FindSpeeds(servers int) {
 	all, taken := m.PodsOfRows()
 	if all == nil {
@@ -38,7 +39,7 @@ func (m *Run) FindSpeeds(servers int) {
 	}
 }
 
-// NoteSpeeds notes which servers of the run are simulated as slow ones.
+// NoteSpeeds adds notes about the servers of the run that are simulated as slow.
 func (m *Run) NoteSpeeds() {
 	for i := range m.Slow {
 		s := &m.Slow[i]
@@ -49,8 +50,8 @@ func (m *Run) NoteSpeeds() {
 	}
 }
 
-// SpeedsFor returns the speeds of the workers that stand for the servers of the run, relative to an ordinary one, and
-// notes them. It returns nil if the servers are alike or their number is another.
+// SpeedsFor returns the speeds of the workers that simulate the servers of the run, relative to an ordinary worker.
+// It adds notes about them. It returns nil if the servers are equal or if there is another number of workers.
 func (m *Run) SpeedsFor(workers int) []float64 {
 	if len(m.Speeds) != workers {
 		return nil
@@ -59,8 +60,8 @@ func (m *Run) SpeedsFor(workers int) []float64 {
 	return slices.Clone(m.Speeds)
 }
 
-// slownessOf returns the logarithm of the ratio between the passes of each server and those of the median server, at
-// equal load; nil if that is unknown.
+// slownessOf returns the logarithm of the ratio between the pass times of each server and of the median server, at
+// equal load. It returns nil if they are unknown.
 func (m *Run) slownessOf(all []Pod) (slow []float64) {
 	if len(all) < FewPeers {
 		return nil
@@ -72,7 +73,7 @@ func (m *Run) slownessOf(all []Pod) (slow []float64) {
 		}
 		load += all[i].load / float64(len(all))
 	}
-	if load > 0 { // or it is not told
+	if load > 0 { // 0: unknown
 		exponent = m.loadExponent(load)
 	}
 	for i := range all {
@@ -89,7 +90,8 @@ func (m *Run) slownessOf(all []Pod) (slow []float64) {
 	return slow
 }
 
-// speedsOf returns the speed of each server relative to the median of all, at equal load; nil if none is slow.
+// speedsOf returns the speed of each server relative to the median server, at equal load. It returns nil if no server
+// is slow.
 func (m *Run) speedsOf(all []Pod) (speeds []float64) {
 	found := false
 	for i, off := range m.slownessOf(all) {
@@ -105,8 +107,8 @@ func (m *Run) speedsOf(all []Pod) (speeds []float64) {
 	return speeds
 }
 
-// loadExponent returns the power of the running requests with which the time of a pass grows around a load, by data
-// sheets. A slow server has more of them, and the more there are the longer each waits for its tokens.
+// loadExponent returns the exponent of the number of running requests in the time of a pass, near a load and by data
+// sheets. A slow server has more running requests, and more requests mean longer passes.
 func (m *Run) loadExponent(load float64) float64 {
 	input, output := 0, 0
 	for i := range m.Requests {
@@ -122,8 +124,8 @@ func (m *Run) loadExponent(load float64) float64 {
 	return math.Log(at(2*load)/at(load/2)) / math.Log(4)
 }
 
-// PodsOfRows returns the servers of the run by the times of their requests, and which of them answered each request. It
-// returns nil unless every row has its server.
+// PodsOfRows returns the servers of the run by the times of their requests, and the server that answered each
+// request. It returns nil unless every row has its server.
 func (m *Run) PodsOfRows() (all []Pod, taken []int) {
 	var names []string
 	for i := range m.Requests {
@@ -159,7 +161,7 @@ func (m *Run) PodsOfRows() (all []Pod, taken []int) {
 	return all, taken
 }
 
-// ratioScatter returns the standard deviation, as a share of it, of a ratio of sums of n pairs.
+// ratioScatter returns the relative standard deviation of a ratio of sums over n pairs.
 func ratioScatter(n int, ratio float64, pair func(i int) (over, under float64)) float64 {
 	squares, total := 0.0, 0.0
 	for i := range n {
@@ -171,12 +173,12 @@ func ratioScatter(n int, ratio float64, pair func(i int) (over, under float64)) 
 	return math.Sqrt(squares) / total
 }
 
-// ClientWarmUp is the same of a run that a client measured: its requests may be the first that a
-// server ever has, which compiles kernels for several seconds and has a queue afterwards.
+// ClientWarmUp is the same time for a run that a client measured. Its requests may be the first ones of the server,
+// which then compiles kernels for several seconds and has a queue afterwards.
 const ClientWarmUp = 15
 
-// WarmUp is the time in s after the start of a run in which a server still loads and compiles: its requests are
-// simulated and not fitted to.
+// warmUp is the time in s after the start of a run in which a server still loads and compiles. Its requests are
+// simulated but not fitted to.
 const warmUp = 2
 
 // WarmUp returns the time in s in which the run's server warms up.

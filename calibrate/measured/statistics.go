@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// MeanOf returns the mean of the values that are numbers.
+// MeanOf returns the mean of the values that are not NaN.
 func MeanOf(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
@@ -17,8 +17,7 @@ func MeanOf(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// QuantileOf returns the quantile q of the values that are numbers, linear
-// between two of them.
+// QuantileOf returns the quantile q of the values that are not NaN, with linear interpolation.
 func QuantileOf(values []float64, q float64) float64 {
 	var known []float64
 	for _, v := range values {

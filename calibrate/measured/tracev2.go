@@ -17,10 +17,10 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// tableNames are the names that a table of BLIS TraceV2 may have.
+// tableNames returns the possible file names of a table of BLIS TraceV2.
 func tableNames() []string { return []string{"trace_data.csv", "trace_data.csv.gz"} }
 
-// tableRow is a row of a TraceV2 table of which nothing is certain but its columns.
+// tableRow is a row of a TraceV2 table. Only its columns are certain.
 type tableRow struct {
 	columns map[string]int
 	cells   []string
@@ -33,7 +33,7 @@ func (r *tableRow) text(name string) string {
 	return ""
 }
 
-// number returns a whole number; 0 of an empty cell, or if there is no such column.
+// number returns a whole number, 0 for an empty cell or an absent column.
 func (r *tableRow) number(name string) (int64, error) {
 	text := r.text(name)
 	if text == "" {
@@ -46,20 +46,20 @@ func (r *tableRow) number(name string) (int64, error) {
 	return n, nil
 }
 
-// traceTable is what a TraceV2 table holds.
+// traceTable holds the content of a TraceV2 table.
 type traceTable struct {
 	requests []Request
 	shapes   []prefixShape // by place
 	failed   int
-	least    int64   // number of the first request; -1: they are not numbered
-	begin    float64 // s from the begin of the workload to the first request
+	least    int64   // number of the first request; -1: requests have no numbers
+	begin    float64 // s from the start of the workload to the first request
 }
 
-// prefixShape is the columns of a row for the prefix of its prompt.
+// prefixShape holds the columns of a row about the prefix of its prompt.
 type prefixShape struct {
 	group  string
-	shared int // tokens, as the client counts them
-	excess int // tokens that the server counted more than the client
+	shared int // tokens by the client's count
+	excess int // additional tokens in the server's count
 }
 
 // readTraceV2 reads the table of a TraceV2 directory.
@@ -107,7 +107,7 @@ func readTraceV2(dir string) (*traceTable, error) {
 	return t, err
 }
 
-// addRow adds a request, unless it failed.
+// addRow adds a request unless it failed.
 func (t *traceTable) addRow(row *tableRow) error {
 	var n [8]int64
 	for i, name := range []string{
@@ -148,12 +148,12 @@ func (t *traceTable) addRow(row *tableRow) error {
 	return nil
 }
 
-// fineTokens is the number of tokens that an id of prompts stands for that are made of
-// lengths: the smallest block that servers have.
+// fineTokens is the number of tokens per id of prompts that are made from lengths. It is the smallest block size of
+// servers.
 const fineTokens = 16
 
-// excesses returns the additional tokens that the server counts for the prefix of each group, relative to the client
-// and to prompts without a prefix. No group has any: nil.
+// excesses returns, by group, the number of tokens that the server counts in addition to the client for the prefix.
+// It is relative to prompts without a prefix. The result is nil if no group has a prefix.
 func (t *traceTable) excesses() map[string]float64 {
 	var without []float64
 	with := map[string][]float64{}
@@ -177,7 +177,7 @@ func (t *traceTable) excesses() map[string]float64 {
 	return more
 }
 
-// prompts returns which prompts begin alike, nil when none does.
+// prompts returns prompts with the common prefixes of groups, nil if there are none.
 func (t *traceTable) prompts(path string) *Prompts {
 	more := t.excesses()
 	if more == nil {
@@ -208,8 +208,8 @@ func (t *traceTable) prompts(path string) *Prompts {
 	return p
 }
 
-// addLead puts requests before the first: they stand for the warm-up requests that the client left out. The file has
-// only their number: they repeat the first requests of the run, in the time before it.
+// addLead adds requests before the first one, which represent the warm-up requests that the client left out. The file
+// has only their number. They repeat the first requests of the run, in the time before it.
 func (t *traceTable) addLead(count int) int {
 	count = min(count, len(t.requests)-1)
 	if count < 1 || t.least < int64(count) || !(t.begin > 0) {
@@ -233,7 +233,7 @@ func (t *traceTable) addLead(count int) int {
 	return count
 }
 
-// readWarmUp returns the number of requests that were left out by trace_header.yaml, 0 if it has none.
+// readWarmUp returns the number of requests that were left out according to trace_header.yaml, 0 if it has none.
 func readWarmUp(path string) (int, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -256,7 +256,7 @@ func readWarmUp(path string) (int, error) {
 	return 0, nil
 }
 
-// isFile reports whether there is a file at path.
+// isFile reports whether path exists.
 func isFile(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -39,7 +39,7 @@ func TestTraceV2(t *testing.T) {
 	}
 }
 
-// A client's count of the tokens of a prefix is put right by what the server counts.
+// TestPrefixAsServed checks that the client's count of the tokens of a prefix is corrected by the server's count.
 func TestPrefixAsServed(t *testing.T) {
 	table := &traceTable{requests: make([]Request, 2), shapes: []prefixShape{{"a", 64, -5}, {excess: 1}}}
 	table.requests[0].Input, table.requests[1].Input = 100, 100
@@ -50,7 +50,8 @@ func TestPrefixAsServed(t *testing.T) {
 	}
 }
 
-// Each group of prefixes has its own length, by what the server counts of its prompts.
+// TestPrefixesOfGroups checks that each group of prefixes has a separate length, by the server's counts of its
+// prompts.
 func TestPrefixesOfGroups(t *testing.T) {
 	table := &traceTable{}
 	for _, s := range []prefixShape{{excess: 1}, {"a", 64, -5}, {"b", 64, 19}, {"a", 64, -3}, {"b", 64, 21}} {
@@ -85,7 +86,7 @@ func TestBadTraceV2(t *testing.T) {
 	}
 }
 
-// Numbers name requests as well as texts do.
+// TestNumberedRequests checks that a name of a request can be a number or a text.
 func TestNumberedRequests(t *testing.T) {
 	r, err := readRequest([]byte(`{"request_id": 17, "input_toks": 3, "output_toks": 2, "queued_ts": 1, "first_token_ts": 2, "last_token_ts": 3}`))
 	if err != nil || r.ID != "17" {

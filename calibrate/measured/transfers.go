@@ -14,21 +14,23 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Transfer is the size and time of a KV transfer from a prefill to a decode server, or the means of some.
+// Transfer is the size and time of a KV transfer from a prefill to a decode server. It can also be the mean of
+// several transfers.
 type Transfer struct {
 	Count          int
 	Bytes, Seconds float64
 }
 
-// Transfers is the measurements of the KV transfers of a pair of servers.
+// Transfers holds the measured KV transfers between a prefill and a decode server.
 type Transfers struct {
 	All   []Transfer
-	Rank  bool // they are those of single GPUs, each of which sends its own share
+	Rank  bool // the transfers are of single GPUs, and each GPU sends its share
 	Notes []string
 }
 
-// ReadTransfers reads the transfers of a pair of prefill and decode servers from a directory: those of single requests,
-// vLLM's log of every 10 s, or the counts of its metrics. perToken is the KV cache of a token in bytes.
+// ReadTransfers reads the transfers between prefill and decode servers from a directory. They come from single
+// requests, from vLLM's log lines every 10 s, or from the counts of its metrics. The argument perToken is the size of
+// a token's KV cache in bytes.
 func ReadTransfers(dir string, perToken int) (*Transfers, error) {
 	for _, read := range []func(string, int) (*Transfers, error){readHandoffs, readTransferLogs, readTransferMetrics} {
 		t, err := read(dir, perToken)
@@ -39,7 +41,8 @@ func ReadTransfers(dir string, perToken int) (*Transfers, error) {
 	return nil, fmt.Errorf("%s: no rows with prefill_last_token_ts, no log with \"KV Transfer metrics\" and no metrics with nixl_xfer_time_seconds, must be one of them", dir)
 }
 
-// handoff is a row of requests.jsonl with the end of its prompt on the prefill server, on the clock of the other times.
+// handoff is a row of requests.jsonl with the end of its prompt on the prefill server. This instant is on the clock
+// of the other times.
 type handoff struct {
 	Input     int      `json:"input_toks"`
 	Output    int      `json:"output_toks"`
@@ -48,8 +51,8 @@ type handoff struct {
 	Last      float64  `json:"last_token_ts"`
 }
 
-// readHandoffs reads the times between the end of a prompt on its prefill server and its first token from the
-// decode server, less the pass that made it; nil if no row has them.
+// readHandoffs reads the times between the end of a prompt on its prefill server and its first token from the decode
+// server. It subtracts the pass of that token. It returns nil if no row has these times.
 func readHandoffs(dir string, perToken int) (*Transfers, error) {
 	t := &Transfers{}
 	path := filepath.Join(dir, "requests.jsonl")
@@ -75,10 +78,10 @@ func readHandoffs(dir string, perToken int) (*Transfers, error) {
 	return t, err
 }
 
-// perGPU is what is noted of transfers that vLLM counts.
+// perGPU is the note about transfers in vLLM's logs and metrics.
 const perGPU = "transfers are those of single GPUs: a worker's are as many side by side as it has"
 
-// readTransferLogs reads the logs of servers about their transfers; nil if there are none.
+// readTransferLogs reads the logs of servers about their transfers. It returns nil if there are none.
 func readTransferLogs(dir string, _ int) (*Transfers, error) {
 	logs, err := findLogs(dir)
 	if err != nil {
@@ -95,7 +98,7 @@ func readTransferLogs(dir string, _ int) (*Transfers, error) {
 		lines.Buffer(nil, mostLine)
 		for lines.Scan() {
 			if m := line.FindStringSubmatch(lines.Text()); m != nil {
-				count, _ := strconv.Atoi(m[1]) // they are all digits
+				count, _ := strconv.Atoi(m[1]) // the expression allows only digits
 				ms, _ := strconv.ParseFloat(m[2], 64)
 				mebibytes, _ := strconv.ParseFloat(m[3], 64)
 				t.add(count, mebibytes*float64(count<<20), ms/1000*float64(count))
@@ -112,15 +115,15 @@ func readTransferLogs(dir string, _ int) (*Transfers, error) {
 	return t, nil
 }
 
-// add adds some transfers by what they moved and took together.
+// add adds several transfers by their total bytes and seconds.
 func (t *Transfers) add(count int, bytes, seconds float64) {
 	if count > 0 && bytes > 0 && seconds > 0 {
 		t.All = append(t.All, Transfer{count, bytes / float64(count), seconds / float64(count)})
 	}
 }
 
-// readTransferMetrics reads the counts of servers about their transfers, between successive snapshots of a server; nil
-// if there are none.
+// readTransferMetrics reads the metrics of servers about their transfers, between successive snapshots of a server.
+// It returns nil if there are none.
 func readTransferMetrics(dir string, _ int) (*Transfers, error) {
 	paths, err := findSnapshots(dir)
 	if err != nil {
@@ -139,7 +142,7 @@ func readTransferMetrics(dir string, _ int) (*Transfers, error) {
 				continue
 			}
 			was := before[s.server]
-			if now[0] < was[0] { // the server was started anew
+			if now[0] < was[0] { // the server was restarted
 				was = [3]float64{}
 			}
 			before[s.server] = now

@@ -17,11 +17,11 @@ import (
 	"github.com/replay-llm/replay/scheduler/trtllm"
 )
 
-// releaseKey is the key of the release of a server of TensorRT-LLM.
+// releaseKey is the key of the release of a TensorRT-LLM server.
 const releaseKey = "trtllm_version"
 
-// readTRTLLM reads the settings of a server of TensorRT-LLM, by its own names: those of the command that starts it, of
-// its file of settings, or of a meta.json.
+// readTRTLLM reads the settings of a TensorRT-LLM server by its own names. They come from its start command, its
+// settings file, or a meta.json.
 func (s *Settings) readTRTLLM(t tree) {
 	args := t.arguments()
 	s.args = typeArguments(args)
@@ -59,7 +59,7 @@ func (s *Settings) readTRTLLM(t tree) {
 	s.refuseOfTRTLLM(args)
 }
 
-// rulesOfTRTLLM returns the rules of the release line that a release is of, the newest of an unknown one.
+// rulesOfTRTLLM returns the rules for a release. It returns the newest rules if the release is unknown.
 func rulesOfTRTLLM(release string) string {
 	for _, name := range trtllm.Profiles() {
 		if line := strings.TrimPrefix(name, "trtllm-"); release == line || strings.HasPrefix(release, line+".") {
@@ -69,7 +69,7 @@ func rulesOfTRTLLM(release string) string {
 	return trtllm.Newest
 }
 
-// refuseOfTRTLLM refuses what is not simulated of a server of TensorRT-LLM.
+// refuseOfTRTLLM adds refusals for settings of a TensorRT-LLM server that are not simulated.
 func (s *Settings) refuseOfTRTLLM(args map[string]string) {
 	for key, text := range args {
 		object, _, nested := strings.Cut(key, ".")
@@ -86,8 +86,8 @@ func (s *Settings) refuseOfTRTLLM(args map[string]string) {
 	slices.Sort(s.refusals)
 }
 
-// commandOfTRTLLM returns the settings of the first command of a text that starts a server of TensorRT-LLM, nil if there
-// is none. The file of settings that it names may be in dir, the directory of the run.
+// commandOfTRTLLM returns the settings of the first command in a text that starts a TensorRT-LLM server, nil if there
+// is none. The settings file that the command names may be in dir, the directory of the run.
 func commandOfTRTLLM(text, dir string) (tree, error) {
 	for _, c := range deployment.ReadCommands(text) {
 		if c.Engine != timing.TRTLLM {
@@ -109,11 +109,11 @@ func commandOfTRTLLM(text, dir string) (tree, error) {
 	return nil, nil
 }
 
-// configNames returns the arguments of a command that name its file of settings.
+// configNames returns the arguments of a command that name its settings file.
 func configNames() []string { return []string{"config", "extra_llm_api_options", "extra_engine_args"} }
 
-// readConfig reads a file of settings of a server, by names with dots between objects; nil if the directory has none of that
-// name.
+// readConfig reads a settings file of a server. The names have dots between objects. It returns nil if the directory
+// has no file with this name.
 func readConfig(dir, name string) (map[string]string, error) {
 	path := filepath.Join(dir, filepath.Base(name))
 	if name == "" || !isFile(path) {
@@ -138,7 +138,7 @@ func readConfig(dir, name string) (map[string]string, error) {
 	return config, nil
 }
 
-// logOfTRTLLM returns what a server of TensorRT-LLM logged, nil if a file is not its log.
+// logOfTRTLLM returns the settings in the log of a TensorRT-LLM server, nil if the file is not such a log.
 func logOfTRTLLM(path string) tree {
 	f, err := scan.OpenPacked(path)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// turnRow is a line of a benchmark of sessions in a closed loop: a turn, in order of completion.
+// turnRow is a line of a benchmark with sessions in a closed loop. It is one turn, and turns are in the order of
+// completion.
 type turnRow struct {
 	Input  int      `json:"isl"`
 	Output int      `json:"osl"`
@@ -25,7 +26,7 @@ type turnRow struct {
 	E2E    *float64 `json:"e2e_ms"`
 }
 
-// turnNames are the ends of names of files that may hold turns.
+// turnNames returns the suffixes of files that may hold turns.
 func turnNames() []string { return []string{".jsonl", ".jsonl.gz"} }
 
 // holdsTurns reports whether a file holds turns without arrivals.
@@ -38,12 +39,12 @@ func holdsTurns(path string) bool {
 		return false
 	}
 	defer f.Close()
-	line, _ := bufio.NewReader(f).ReadBytes('\n') // without an end it may still be one
+	line, _ := bufio.NewReader(f).ReadBytes('\n') // a last line without a newline is also valid
 	var row turnRow
 	return json.Unmarshal(line, &row) == nil && row.Input > 0 && row.TTFT != nil && row.E2E != nil
 }
 
-// findTurns returns the files of a directory that hold turns, those of few at once first.
+// findTurns returns the files of a directory that hold turns, the least concurrency first.
 func findTurns(dir string) (all []string) {
 	files, _ := os.ReadDir(dir) // reading the run reports the error
 	for _, f := range files {
@@ -55,7 +56,7 @@ func findTurns(dir string) (all []string) {
 	return all
 }
 
-// bareName returns the name of a file of turns without what it ends with.
+// bareName returns the name of a file of turns without its suffix.
 func bareName(path string) string {
 	name := filepath.Base(path)
 	for _, end := range turnNames() {
@@ -64,8 +65,8 @@ func bareName(path string) string {
 	return name
 }
 
-// readInFlight returns how many turns there were at once, as the summary next to a file of turns has it: conc4.json for
-// raw_conc4.jsonl; 0 if there is none.
+// readInFlight returns the concurrency in the summary next to a file of turns, such as conc4.json for
+// raw_conc4.jsonl. It returns 0 if there is none.
 func readInFlight(path string) int {
 	for _, name := range []string{bareName(path), strings.TrimPrefix(bareName(path), "raw_")} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), name+".json"))
@@ -83,8 +84,8 @@ func readInFlight(path string) int {
 	return 0
 }
 
-// readTurns reads a file of turns. Their sessions and when they arrived are not told, and follow
-// from their lengths and times and from how many there were at once.
+// readTurns reads a file of turns. The sessions and arrivals are unknown. They follow from the lengths, the times and
+// the concurrency of the turns.
 func (m *Run) readTurns(path string, inFlight int) error {
 	m.Name, m.Client = bareName(path), true
 	if m.InFlight = cmp.Or(inFlight, readInFlight(path)); m.InFlight == 0 {
@@ -122,27 +123,27 @@ func (m *Run) readTurns(path string, inFlight int) error {
 	return nil
 }
 
-// How turns are put into sessions.
+// These constants are for the assignment of turns to sessions.
 const (
-	sessionBlock = 256  // tokens of an id of their prompts
-	freshTurn    = 1600 // tokens: the first turns of all sessions are shorter
-	mostSessions = 64   // in hand, at least
+	sessionBlock = 256  // tokens per id of the prompts
+	freshTurn    = 1600 // tokens; the first turns of all sessions are shorter
+	mostSessions = 64   // open sessions that are kept, at least
 )
 
-// shortestTurn returns the tokens of the shortest prompt.
+// shortestTurn returns the number of tokens in the shortest prompt.
 func (m *Run) shortestTurn() int {
 	return slices.MinFunc(m.Requests, func(a, b Request) int { return cmp.Compare(a.Input, b.Input) }).Input
 }
 
-// joinSessions sets the prompts of turns in order of completion, and returns the place of the last that begins a
-// session. The session of a turn is unknown: the turn is taken to continue the open session with the longest prompt
-// that is no longer than its own.
+// joinSessions sets the prompts of turns in the order of completion. It returns the place of the last turn that
+// starts a session. The session of a turn is unknown. The turn is assumed to continue the open session with the
+// longest prompt that is not longer than its own.
 func (m *Run) joinSessions(path string) (last int) {
 	type session struct {
 		number uint64
 		tokens int
 	}
-	var open []session // the one that continued last comes last
+	var open []session // the session with the latest turn is last
 	var sessions uint64
 	m.Prompts = &Prompts{BlockTokens: sessionBlock, Path: path}
 	shared := m.shortestTurn() / sessionBlock
@@ -177,10 +178,11 @@ func (m *Run) joinSessions(path string) (last int) {
 	return last
 }
 
-// inFlightKey is the key, among known settings, of how many requests a closed loop had at once.
+// inFlightKey is the key of a closed loop's concurrency among known settings.
 const inFlightKey = "max_in_flight"
 
-// openRun reads the requests of a run, a directory, a file of turns or the result of a load generator, and returns the directory.
+// openRun reads the requests of a run and returns its directory. The path is a directory, a file of turns or the
+// result of a load generator.
 func openRun(path string, inFlight int) (m *Run, dir string, err error) {
 	m = &Run{Name: filepath.Base(filepath.Clean(path))}
 	if s, err := os.Stat(path); err == nil && !s.IsDir() {
@@ -199,7 +201,7 @@ func openRun(path string, inFlight int) (m *Run, dir string, err error) {
 	}
 }
 
-// ListRuns returns the runs at paths: themselves, or the files of turns in a directory.
+// ListRuns returns the runs at paths. A directory with files of turns is replaced by these files.
 func ListRuns(paths []string) (all []string) {
 	for _, path := range paths {
 		if turns := findTurns(path); len(turns) > 0 {
@@ -211,10 +213,10 @@ func ListRuns(paths []string) (all []string) {
 	return all
 }
 
-// layLanes puts the requests of a closed loop, in order of completion and with times from their arrival on, into lanes.
-// In each lane requests follow one another at once, so that the durations give the approximate starts. When the session
-// with the last first turn has begun, no new session follows one that ends, and lanes end evenly with the remaining
-// requests.
+// layLanes assigns the requests of a closed loop to lanes. The requests are in the order of completion, and their
+// times are relative to their arrival. In each lane, a request follows the previous one immediately, so the durations
+// give the approximate starts. After the last first turn has started, no new session follows one that ends. Lanes
+// then end evenly with the remaining requests.
 func (m *Run) layLanes(last int) {
 	all, n := m.Requests, len(m.Requests)
 	begins, served := make([]float64, n), 0.0
@@ -224,7 +226,7 @@ func (m *Run) layLanes(last int) {
 	}
 	final := begins[last]
 	stable.Sort(all, func(a, b Request) int { return cmp.Compare(begins[a.Place], begins[b.Place]) })
-	var lanes heap.Heap[float64, int, int] // by when they are free
+	var lanes heap.Heap[float64, int, int] // by the instant at which they become free
 	for k := range min(m.InFlight, n) {
 		lanes.Push(0, k, k)
 	}

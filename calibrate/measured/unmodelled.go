@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// unmodelled is a setting with which a server does what the simulated scheduler does not.
+// unmodelled is a setting that the simulated scheduler does not support for some values.
 type unmodelled struct {
 	key string
-	// is reports whether a value does that; nil: each value but none, false and 0.
+	// is reports whether a value is unsupported. If it is nil, all values except none, false and 0 are.
 	is func(v any) bool
-	// want is the supported value; for a setting that is only reported, the reason.
+	// want is the supported value. For a setting that only gets a note, it is the reason.
 	want string
 	note bool
 }
 
-// isSet reports whether a value is one, and not none, false or 0.
+// isSet reports whether a value is present and not none, false or 0.
 func isSet(v any) bool { return v != nil && v != false && v != 0.0 && v != "" && v != "None" }
 
 // isAboveOne reports whether a value is a number above 1.
 func isAboveOne(v any) bool { x, ok := v.(float64); return ok && x > 1 }
 
-// isNoneOf returns a test for texts other than names. Only the last part of a path counts.
+// isNoneOf returns a test for texts that differ from all names. Only the last part of a dotted path counts.
 func isNoneOf(names ...string) func(any) bool {
 	return func(v any) bool {
 		text, ok := v.(string)
@@ -32,8 +32,8 @@ func isNoneOf(names ...string) func(any) bool {
 	}
 }
 
-// listUnmodelled returns the settings of vLLM that are not followed. All other settings are followed, or affect
-// requests only by what is fitted.
+// listUnmodelled returns the settings of vLLM that are not supported. All other settings are supported, or they
+// affect requests only through fitted parameters.
 func listUnmodelled() []unmodelled {
 	const stages = "must be 1: one engine's passes overlap"
 	return []unmodelled{
@@ -67,7 +67,8 @@ func listUnmodelled() []unmodelled {
 	}
 }
 
-// refuseUnmodelled names the settings that the simulated scheduler does not support, and the settings that it assumes.
+// refuseUnmodelled adds refusals for settings that the simulated scheduler does not support. For settings with a
+// reasonable assumption, it adds notes.
 func (s *Settings) refuseUnmodelled(t tree) {
 	for _, u := range listUnmodelled() {
 		v, is := t.find(u.key), u.is
@@ -88,14 +89,14 @@ func (s *Settings) refuseUnmodelled(t tree) {
 	s.noteWindows()
 }
 
-// noteWindows notes that layers of a known model do not read all of a sequence.
+// noteWindows adds a note if some layers of a known model read only a part of a sequence.
 func (s *Settings) noteWindows() {
 	if m, err := FindModel(s.Model); err == nil && m.WindowLayers > 0 {
 		s.AddNote("%d layers of %s attend to windows of %d tokens: their KV blocks are taken to be kept, as those of the remaining layers are", m.WindowLayers, m.Name, m.Window)
 	}
 }
 
-// describeValue returns the value of a setting in a word.
+// describeValue returns a short text for the value of a setting.
 func describeValue(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// Every setting with which a server does something else is refused or told, and nothing is that changes nothing.
+// TestUnmodelled checks that every setting that changes the server's behaviour is refused or noted. Settings without
+// an effect must not be.
 func TestUnmodelled(t *testing.T) {
 	for _, c := range []struct{ set, refused, noted string }{
 		{`"speculative_config":{"method":"eagle"}`, "speculative_config is set, must be none", ""},
@@ -56,7 +57,7 @@ func TestUnmodelled(t *testing.T) {
 	}
 }
 
-// A log refuses what meta.json would.
+// TestUnmodelledLog checks that settings in a log are refused in the same way as in meta.json.
 func TestUnmodelledLog(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`'speculative_config': {'method': 'eagle3', 'model': 'draft', 'num_speculative_tokens': 3}`:       "speculative_config is set, must be none",

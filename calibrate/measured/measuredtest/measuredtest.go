@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Meta is the settings of that server, with parts of the text replaced.
+// Meta returns the settings of a small server of vLLM, with parts of the text replaced.
 func Meta(replace ...string) string {
 	text := `{"model":"nobody/Nothing-9B","vllm_version":"0.19.0",
  "engine_kwargs":{"max_num_seqs":16,"max_num_batched_tokens":512,"data_parallel_size":1},
@@ -26,8 +26,7 @@ func Write(t testing.TB, path, text string) {
 	}
 }
 
-// WriteRecorded writes a run as replay drive does: 24 requests, of which two did not
-// complete.
+// WriteRecorded writes a run as replay drive does. It has 24 requests, and two of them did not complete.
 func WriteRecorded(t testing.TB, dir, change, to string) {
 	t.Helper()
 	var rows, trace strings.Builder
@@ -54,7 +53,7 @@ func WriteRecorded(t testing.TB, dir, change, to string) {
 	}
 }
 
-// WriteTraceRun writes a TraceV2 directory of 40 requests, of which rows has more.
+// WriteTraceRun writes a TraceV2 directory with 40 requests. The argument rows has further requests.
 func WriteTraceRun(t testing.TB, files map[string]string, rows ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +75,7 @@ func WriteTraceRun(t testing.TB, files map[string]string, rows ...string) string
 	return dir
 }
 
-// TraceHead is the line of columns of a small TraceV2 table.
+// TraceHead is the header line of a small TraceV2 table.
 const TraceHead = "request_id,slo_class,prefix_group,prefix_length,input_tokens,output_tokens,server_input_tokens,arrival_time_us,send_time_us,first_chunk_time_us,last_chunk_time_us,status\n"
 
 // ServerLog is the log of a small server of vLLM.
