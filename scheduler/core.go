@@ -80,8 +80,7 @@ const (
 	// Rooms is the ability to report free KV blocks: Core.Room.
 	Rooms Ability = 1 << iota
 	// Keeps is the ability to keep the KV blocks of requests that have left with their last token, until the blocks
-	// have been sent: Core.Release. If nothing can run before some of these blocks are released, Step sets
-	// Pass.Blocked.
+	// have been sent: Core.Release. If nothing can run before some kept blocks are released, Step sets Pass.Blocked.
 	Keeps
 	// Remembers is the ability to list the cached prompt nodes: Core.Nodes.
 	Remembers

@@ -23,7 +23,7 @@ type Pass struct {
 	// cores with durations that are not integers. If Nanos is set, its values are used as inter-token latencies.
 	Nanos []int64
 	// Decoding is the number of requests that gained a token in each pass and also in the pass before the run. Gap is
-	// an inter-token latency of these requests.
+	// an inter-token latency of each decoding request.
 	Decoding int
 	// Gaps are the inter-token latencies of requests that gained a token in this pass but not in the previous pass,
 	// because they were preempted and resumed. Detail names these requests. Gaps is empty for runs of more than one
@@ -183,8 +183,9 @@ func (p *Pass) AddToken(id sim.RequestID, n, outputs int, before sim.Time, resum
 	return &p.Marks[len(p.Marks)-1]
 }
 
-// AddAccepted records count accepted drafts of a request; the first of them is its nth token, n > 1. AddToken records
-// the sampled token that follows the drafts: a chunk of several tokens has one inter-token latency.
+// AddAccepted records count accepted drafts of a request; the first accepted draft is the nth token of the request, n
+// > 1. AddToken records the sampled token that follows the drafts: a chunk of several tokens has one inter-token
+// latency.
 func (p *Pass) AddAccepted(id sim.RequestID, n, count int) {
 	p.Tokens += count
 	if n == 2 {

@@ -30,7 +30,7 @@ type Group struct {
 	Requests int
 	Sum      int
 	Variance float64 // population variance
-	mean, m2 float64 // of the values of Variance, accumulated in the order of the reference
+	mean, m2 float64 // mean and sum of squared deviations of the values of Variance, accumulated in the order of the reference
 }
 
 // Add adds a request, n to the sum and x to the values of the variance.

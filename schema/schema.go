@@ -81,7 +81,7 @@ type Value struct {
 // KeyError reports a value that cannot be used.
 type KeyError struct {
 	Key   string // "sglang.page_size" for members of the object sglang
-	Value string // as written, or with defaults applied
+	Value string // value as written, or with defaults applied
 	Rule  string // the rule that the value breaks: "must be at least 1", "requires block_size"
 }
 
@@ -275,7 +275,7 @@ func (r *Row) Preset() string {
 
 // InHelp returns the rows of flags, in the order of the help.
 func InHelp(rows []Row) []Row {
-	blocks := map[string][][]Row{} // by the preceding flag; a block contains the rows up to the next row with After
+	blocks := map[string][][]Row{} // rows by the preceding flag; a block contains the rows up to the next row with After
 	for from := 0; from < len(rows); {
 		to := from + 1
 		for to < len(rows) && rows[to].After == "" {

@@ -43,11 +43,11 @@ type Block struct {
 	Parent   ID    // the previous block; NoBlock with prefix caching off
 	children int32 // blocks of the catalog with this block as Parent
 
-	OnDevice bool  // in a KV block of the device
+	OnDevice bool  // the block is in a KV block of the device
 	Holders  int32 // requests and fetches that use the block on the device
-	Place    int32 // index on the device, for pools that have such an index
+	Place    int32 // index on the device, for pools with an index
 	sending  bool  // a transfer to host memory is queued or in progress
-	inHost   bool  // in host memory
+	inHost   bool  // the block is in host memory
 	readers  int32 // fetches that read the block in host memory
 
 	Hashes Hashes // only if events are captured
@@ -57,7 +57,7 @@ type Block struct {
 type Hashes struct {
 	scheduler.KVBlock
 	Parent  uint64 // sequence hash of the previous block
-	Follows bool   // there is a previous block
+	Follows bool   // the block has a previous block
 }
 
 // isNeeded reports whether the block must stay in the catalog.

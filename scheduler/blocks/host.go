@@ -18,7 +18,7 @@ type Host struct {
 	transfers
 
 	events bool            // events are captured
-	out    *scheduler.Pass // of the running pass
+	out    *scheduler.Pass // the running pass
 }
 
 // NewHost returns empty host memory for blocks of n tokens. The host appends its events to passes if capture is

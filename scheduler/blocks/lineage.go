@@ -20,11 +20,11 @@ type Lineage struct {
 	leaves heap.Heap[int64, ID, struct{}]
 }
 
-// place is the state of a block in a Lineage. A place without its block but with children is a ghost.
+// place is the state of a block in a Lineage. A place with children but without its block is a ghost.
 type place struct {
 	stamp    int64
-	listed   int64 // 1 + the stamp of its newest entry in leaves; 0: none
-	children int32 // linked places with this block as parent
+	listed   int64 // 1 + the stamp of the newest entry of the place in leaves; 0: none
+	children int32 // number of linked places with this block as parent
 	held     bool
 	linked   bool // counted among its parent's children
 }

@@ -46,7 +46,7 @@ func TestLineageKeepsParents(t *testing.T) {
 	k := newCatalog()
 	chains(k, []int32{0, 1, 2}, []int32{3}, []int32{4, 5})
 	l := NewLineage(k)
-	for _, i := range []int32{0, 1, 3, 2, 5} { // 4 stays in use: a ghost
+	for _, i := range []int32{0, 1, 3, 2, 5} { // block 4 stays in use and becomes a ghost
 		l.Insert(number(k, i))
 	}
 	var got []int32

@@ -10,7 +10,7 @@ import (
 // only one request can have is named by the content of its unique prompt, or by a unique number.
 type Names struct {
 	tree    *prompt.Tree
-	alone   bool // without prefix caching: blocks have no sequence hashes
+	alone   bool // prefix caching is off, and blocks have no sequence hashes
 	sources map[sim.RequestID]*source
 }
 

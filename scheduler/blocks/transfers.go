@@ -19,11 +19,11 @@ type transfers struct {
 	toHost      link
 	batchBlocks int
 	burst       []ID
-	batches     []batch // in progress
+	batches     []batch // batches in progress
 	queue       []batch // waiting
 
 	toGPU   link
-	fetches []Fetch // in order of their start
+	fetches []Fetch // fetches in the order of their start
 	arrived []Slot  // requests returned by Arrive
 }
 

@@ -26,14 +26,14 @@ type Core struct {
 	engine  Engine
 	pool    pool
 	byID    map[sim.RequestID]*request
-	running []*request // in order of admission
+	running []*request // running requests in order of admission
 	waiting scheduler.Line[*request]
 	plan    Plan
 	step    timing.Step // work of the latest pass
 	arrived int32       // number of submitted requests
 	passes  int64       // number of passes run
 	plans   int64       // number of passes begun
-	further bool        // in the running pass, some request computed more tokens than ever before
+	further bool        // some request of the running pass has more tokens computed than ever before
 	barren  int         // consecutive passes without a token and without a request with further set
 	out     *scheduler.Pass
 }
@@ -48,7 +48,7 @@ type request struct {
 	number   int32 // number of the submission, used to name blocks that only this request can find
 	path     []prompt.NodeID
 	shared   int       // full blocks of the prompt that can be shared
-	held     []blockID // in order; lookups can find the first named of them
+	held     []blockID // blocks of the list in order; lookups can find the first named blocks
 	named    int
 	runs     bool
 	planned  int64 // the latest plan with tokens for this request

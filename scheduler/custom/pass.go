@@ -24,7 +24,7 @@ func (c *Core) setEnd(p *scheduler.Pass) error {
 		return nil
 	}
 	p.Detail.PrefillEnd = p.Start
-	if step.Mixed() { // the prompt part is the duration of the pass without the duration of its decodes alone
+	if step.Mixed() { // the prompt part is the duration of the pass, minus the duration that only its decodes would take
 		var without float64
 		without, err = c.cfg.Clock.StepDecodes(step)
 		p.Detail.PrefillEnd = max(p.Start, p.End-sim.Time(without))
@@ -39,7 +39,7 @@ func (c *Core) measurePass() timing.Step {
 	s := timing.Step{Active: (c.cfg.Blocks - c.pool.free) * block, Capacity: c.cfg.Blocks * block}
 	for i := range c.plan.shares {
 		x := &c.plan.shares[i]
-		if x.isDecode() || x.tokens == 1 && c.cfg.Clock.TimesWhole() { // also the last token of a prompt, because decode kernels compute it
+		if x.isDecode() || x.tokens == 1 && c.cfg.Clock.TimesWhole() { // decode kernels also compute the last token of a prompt
 			s.AddDecode(1, x.before+1)
 		} else {
 			s.AddChunk(x.tokens, x.before, x.r.input)

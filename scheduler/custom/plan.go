@@ -23,7 +23,7 @@ type Plan struct {
 
 	core   *Core
 	shares []share
-	wait   sim.Time // 0: the pass does not wait
+	wait   sim.Time // end of the wait as an instant; 0: the pass does not wait
 	err    error    // the first invalid call
 	over   bool     // Plan has returned: no calls are allowed any more
 }

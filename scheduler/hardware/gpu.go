@@ -23,14 +23,14 @@ type GPU struct {
 	Name      string  `json:"name"`
 	MemoryGiB float64 `json:"memory_gib"`     // total memory that an engine sees, less than the size in the data sheet
 	Bandwidth float64 `json:"bandwidth_gb_s"` // memory bandwidth, 1e9 bytes/s
-	BF16      float64 `json:"bf16_tflops"`    // 1e12 FLOP/s
+	BF16      float64 `json:"bf16_tflops"`    // peak rate in 1e12 FLOP/s
 	FP8       float64 `json:"fp8_tflops"`     // 0: products run in bfloat16
 	FP4       float64 `json:"fp4_tflops"`     // 0: products run in FP8, or bfloat16
 	Link      float64 `json:"link_gb_s"`      // bandwidth to the other GPUs of its worker, one direction, 1e9 bytes/s
 	PCIe      bool    `json:"pcie"`           // Link is PCIe: each collective takes longer
 	PerNode   int     `json:"gpus_per_node"`  // number of GPUs that Link connects; 0: 8
 	NodeLink  float64 `json:"node_link_gb_s"` // bandwidth of a GPU to GPUs of other nodes, one direction, 1e9 bytes/s; 0: 50, or 12.5 with PCIe
-	Price     float64 `json:"usd_per_hour"`   // on-demand price, a rough default; 0: none
+	Price     float64 `json:"usd_per_hour"`   // on-demand price, a rough default; 0: unknown
 	Source    string  `json:"source"`
 }
 

@@ -11,7 +11,7 @@ import (
 // Rope describes how a model scales its rotary positions for longer sequences. The zero value means no scaling.
 type Rope struct {
 	Type     string  // name of the method in transformers
-	Factor   float64 // 0: none
+	Factor   float64 // factor of YaRN; 0: no YaRN
 	Original int     // sequence length in tokens before scaling; 0: not given
 	Nested   bool    // the configuration has a scaling for each type of layer
 }

@@ -90,8 +90,8 @@ func (f *Fit) KVBytesPerToken(length int) float64 {
 	return f.windowedBytes(min(float64(f.Model.Window+f.MaxBatch)/float64(length), 1)) + f.tokenState(length)
 }
 
-// liveBytesPerToken returns the bytes of KV cache per token, averaged over the sequences in the KV cache. Few of
-// these sequences have prompt tokens in the pass.
+// liveBytesPerToken returns the bytes of KV cache per token, averaged over the sequences in the KV cache. Few
+// sequences of a pass have prompt tokens in it.
 func (f *Fit) liveBytesPerToken() float64 {
 	if g := f.Groups; g.Layers > 0 {
 		return f.layerBytes() * f.stageShare(g.Layers) * float64(g.Blocks*f.BlockTokens) / float64(f.LongestSequence())

@@ -108,7 +108,7 @@ type Shape struct {
 	Embedding float64 // one row is read per token
 	Head      float64 // the product with the vocabulary
 	Attention float64 // read by every pass
-	Dense     float64 // also read by every pass: dense layers, shared experts, routers
+	Dense     float64 // weights that every pass reads in addition: dense layers, shared experts, routers
 	Experts   float64 // all experts; a pass reads the experts that its tokens are sent to
 }
 

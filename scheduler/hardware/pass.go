@@ -5,35 +5,35 @@ type Pass struct {
 	Base      float64 // per pass, for any work: the host, collectives, launches without graphs
 	MixedBase float64 // added to a pass that also computes prompts
 	Request   float64 // per request in the pass
-	Weights   float64 // to read the weights that every pass reads
-	Experts   float64 // to read all experts
+	Weights   float64 // time to read the weights that every pass reads
+	Experts   float64 // time to read all experts
 	Share     float64 // share of all experts that one token is sent to
-	Token     float64 // to multiply a token with the weights
+	Token     float64 // time to multiply a token with the weights
 	Pair      float64 // attention per pair of a new token and an earlier token of a prompt
-	Context   float64 // to read the KV cache of a token
+	Context   float64 // time to read the KV cache of a token
 	Network   float64 // communication between the GPUs per token
 }
 
 // Shares of the peak rates in data sheets that engines reach, and times that no data sheet lists. The values are
 // round numbers that fit the measured servers of docs/accuracy.md, the same for every GPU and model.
 const (
-	bandwidthShare = 0.85   // of memory bandwidth, to read weights
-	contextShare   = 0.7    // of memory bandwidth, to read the KV cache
-	productShare   = 0.7    // of the peak rate of products
-	pairShare      = 0.4    // of the peak rate of products, in attention
-	hostTime       = 1e-3   // s per pass: scheduling, sampling
-	mixedTime      = 0.5e-3 // s added to a pass that computes prompts
-	requestTime    = 12e-6  // s per request
-	linkShare      = 0.7    // of a link's bandwidth
-	linkTime       = 6e-6   // s per collective over NVLink or similar
-	pcieTime       = 20e-6  // s per collective over PCIe
+	bandwidthShare = 0.85   // share of the memory bandwidth for reading weights
+	contextShare   = 0.7    // share of the memory bandwidth for reading the KV cache
+	productShare   = 0.7    // share of the peak rate of products
+	pairShare      = 0.4    // share of the peak rate of products in attention
+	hostTime       = 1e-3   // time per pass in s, for scheduling and sampling
+	mixedTime      = 0.5e-3 // time in s added to a pass that computes prompts
+	requestTime    = 12e-6  // time per request in s
+	linkShare      = 0.7    // share of a link's bandwidth
+	linkTime       = 6e-6   // time per collective in s, over NVLink or similar
+	pcieTime       = 20e-6  // time per collective in s, over PCIe
 	contextLength  = 4096   // tokens of a sequence, for the mean size of its windows
 )
 
 // Times to launch a layer from the host, in s.
 const (
-	LaunchTime = 50e-6 // kernel by kernel
-	PieceTime  = 12e-6 // as graphs of the pieces between attention operators
+	LaunchTime = 50e-6 // launch of single kernels
+	PieceTime  = 12e-6 // the pieces between attention operators run as graphs
 )
 
 // Pass returns the times of the parts of a pass.

@@ -43,7 +43,7 @@ type Planner interface {
 // Options configure the ranks of a worker.
 type Options struct {
 	Clock timing.Clock
-	// Slowest makes the duration of a pass that of the slowest rank.
+	// Slowest makes a pass as long as the pass of its slowest rank.
 	Slowest bool
 	// Balancer chooses the rank of a request; nil: the least 4·waiting + running.
 	Balancer Balancer
@@ -72,7 +72,7 @@ type Core struct {
 // rank is a rank with its results of the current pass.
 type rank struct {
 	Rank
-	planner Planner // the same rank; nil if it does not plan ahead
+	planner Planner // the rank as a planner; nil if it does not plan ahead
 	pass    scheduler.Pass
 	begun   bool
 	aborted []scheduler.Abort // aborted by a Begin that returned a StallError
@@ -270,7 +270,7 @@ func (c *Core) Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 // Cut has nothing to release: every run is one pass.
 func (c *Core) Cut(*scheduler.Pass, int) {}
 
-// join adds the pass of a rank to that of the worker.
+// join adds the pass of a rank to the pass of the worker.
 func (c *Core) join(p, part *scheduler.Pass, rank int32) {
 	p.Decoding += part.Decoding
 	p.Tokens += part.Tokens

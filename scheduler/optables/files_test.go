@@ -225,7 +225,7 @@ func TestTimesRiseWithTheBatch(t *testing.T) {
 				continue
 			}
 			at := tables.table(place)
-			most := map[[2]key]uint16{} // by shape without the batch: the code of the previous batch
+			most := map[[2]key]uint16{} // code of the previous batch, by shape without the batch
 			for i := range at.keys {
 				c := tables.curve(at, i)
 				if column < 0 {

@@ -20,7 +20,7 @@ func (t *Tables) GEMM(dtype string, m, n, k int) Time {
 		}
 		q := product{t, table, known, table.prefix(&key{word}, 1)}
 		found := q.at(m, n, k)
-		if i > 0 { // of another type: scaled to the same utilisation
+		if i > 0 { // a matrix of another type is scaled to the same utilisation
 			found = Time{found.Ms * boundGEMM(t.sheet(), dtype, [3]int{m, n, k}) / q.bound(m, n, k), Filled}
 		}
 		return t.fill(found, boundGEMM(t.sheet(), dtype, [3]int{m, n, k}), own)
@@ -112,7 +112,7 @@ type neighbour struct {
 
 // neighbours returns the four nearest measured matrices with curves that cover m. neighbours prefers matrices within
 // nearSite. If one side, for example the vocabulary, is larger than all measured matrices, only the other side must
-// be near. If there are no such matrices, it returns the nearest of all.
+// be near. If there are no such matrices, neighbours returns the nearest of all matrices.
 func (q *product) neighbours(m, n, k int) ([nearest]neighbour, Source) {
 	for _, reach := range [...]reachOf{{all: true}, {n: true}, {k: true}} {
 		if found := q.search([3]int{m, n, k}, reach, true); found[0].site >= 0 {

@@ -27,7 +27,7 @@ func (g *grid) at(x point) Time {
 	return Time{g.outside(x), Interpolated}
 }
 
-// inside returns the latency of a shape within the curves of a span. The keys of these curves are equal in the
+// inside returns the latency of a shape within the curves of a span. The keys of the span's curves are equal in the
 // previous levels.
 func (g *grid) inside(span [2]int, level int, x point) (float64, Source, bool) {
 	if level == 2 {

@@ -66,7 +66,7 @@ func collectiveLayout() layout {
 type columns struct {
 	texts, kinds [][]string
 	ints, axis   [][]int64
-	fixed        []int64 // nil: none
+	fixed        []int64 // fixed values; nil: none
 	latency      []float64
 }
 
@@ -231,7 +231,7 @@ func (d *draft) rows(l *layout, c *columns, from rowsOf) ([]row, error) {
 		if axis < 1 || axis > 1<<31-1 {
 			return nil, fmt.Errorf("row %d: %s is %d, must be from 1 to %d", i, strings.Join(l.axis, " + "), axis, 1<<31-1)
 		}
-		if l.family == "attention" && r.key[2] == r.key[4] { // there are as many key-value heads as heads
+		if l.family == "attention" && r.key[2] == r.key[4] { // the number of key-value heads equals the number of heads
 			r.key[2] = 0
 		}
 		r.axis = int32(axis)

@@ -39,13 +39,13 @@ func (e Engine) String() string {
 	return "unknown"
 }
 
-// Source is the way in which a time was determined.
+// Source is how a time was determined.
 type Source uint8
 
 const (
 	Measured     Source = iota // a measured point, or interpolated linearly between points of one curve
-	Interpolated               // from the utilisation at similar shapes
-	Filled                     // from the data sheet, with the utilisation of the nearest shape if there is one
+	Interpolated               // computed from the utilisation at similar shapes
+	Filled                     // computed from the data sheet, with the utilisation of the nearest shape if there is one
 )
 
 // String returns the source in one word.
@@ -70,7 +70,7 @@ type Tables struct {
 	header  header
 	tables  [tableCount]*table
 	latency []float64 // latency in ms by code
-	donor   *Sheet    // data sheet of the measured GPU, if it is another one
+	donor   *Sheet    // data sheet of the measured GPU, if it is not this GPU
 }
 
 // Name returns the GPU's name, for example h100.

@@ -81,7 +81,7 @@ misc: {nccl_version: '2.27.3'}
 		gemmRow{"", bf16, 8, 4096, 4096, 0.04}, gemmRow{"", bf16, 4096, 4096, 4096, 0.01}, // faster than the data sheet
 	)
 	writeRows(t, dir, "h100_sxm/gemm/vllm/0.25.0/gemm_perf.parquet", gemmRow{"", bf16, 1, 4096, 4096, 0.0101}) // newer than the current release
-	writeRows(t, dir, "h100_sxm/gemm/sglang/0.5.9/gemm_perf.parquet", gemmRow{"", bf16, 8, 4096, 4096, 0.03})  // of an older release, and faster
+	writeRows(t, dir, "h100_sxm/gemm/sglang/0.5.9/gemm_perf.parquet", gemmRow{"", bf16, 8, 4096, 4096, 0.03})  // a faster row of an older release
 	writeRows(t, dir, "h100_sxm/comm/vllm/0.24.0/custom_allreduce_perf.parquet",
 		reduceRow{"vLLM_custom_eager", 4, 1024, 0.02}, reduceRow{"vLLM_custom_graph", 4, 1024, 0.004}, reduceRow{"vLLM_custom_graph", 4, 2048, 0.006})
 	expert := expertRow{"", "w4a16_mxfp4", "power_law_1.2", 8, 2880, 2880, 4, 32, 1, 1, 0.2}

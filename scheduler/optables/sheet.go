@@ -16,7 +16,7 @@ type Sheet struct {
 	InterRack float64 `json:"inter_rack_bw"`
 	P2P       float64 `json:"p2p_latency"` // s
 	Scale     float64 `json:"mem_scale"`   // share of Bandwidth that small operators reach
-	Latency   float64 `json:"mem_latency"` // s per small operator
+	Latency   float64 `json:"mem_latency"` // time per small operator in s
 }
 
 // Small returns the time of an operator that only moves bytes, in ms: norms, activations, embedding, rotation, KV

@@ -19,13 +19,13 @@ type table struct {
 	once   sync.Once    // parses text
 	failed bool         // text is not a valid table
 	words  []string     // strings of all text columns, sorted
-	keys   []key        // by curve, ascending
-	shape  []int32      // by curve: its index in axes
-	start  []int32      // by curve: the index of its first code; one more at the end
+	keys   []key        // key of each curve, ascending
+	shape  []int32      // index in axes of each curve
+	start  []int32      // index of the first code of each curve; one more at the end
 	axes   [][]int32    // ascending values of the axis
-	logs   [][]float64  // their binary logarithms
+	logs   [][]float64  // binary logarithms of axes
 	codes  []uint16     // latencies, as indices in Tables.latency
-	column [2][]float64 // by curve: binary logarithms of the last two key columns
+	column [2][]float64 // binary logarithms of the last two key columns of each curve
 }
 
 // form describes the columns of the tables of one operator.

@@ -24,7 +24,7 @@ type workload struct {
 	dtype   string  // type of the products
 	kvBytes float64 // bytes of a value in the KV cache
 	head    float64 // size of a head
-	kvHeads float64 // 0: as many as heads
+	kvHeads float64 // number of key-value heads; 0: as many as heads
 	window  float64 // tokens that each token attends to; 0: all
 	weight  float64 // bytes of a value of absorbed weights
 	// For linear attention: products per token, bytes per token, and bytes per sequence.

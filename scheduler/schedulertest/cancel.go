@@ -90,8 +90,8 @@ func (c *canceler) checkComplete() error {
 	return nil
 }
 
-// checkEmptied checks that a new prompt can use most of the pool, and with exact that its passes equal those on a
-// fresh core.
+// checkEmptied checks that a new prompt can use most of the pool, and with exact that the prompt's passes equal the
+// passes on a fresh core.
 func (c *canceler) checkEmptied(fresh scheduler.Core, exact bool) error {
 	s := &c.w.setup
 	tokens := (s.Blocks - 3) * s.BlockTokens * 3 / 4

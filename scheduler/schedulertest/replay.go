@@ -194,7 +194,7 @@ func Single(p *scheduler.Pass, i int) Step {
 		s.End = p.Begins(i + 1)
 	}
 	if i == 0 {
-		s.Second = cloneOrNil(p.Second) // in unspecified order
+		s.Second = cloneOrNil(p.Second) // second tokens are in unspecified order
 		slices.Sort(s.Second)
 	}
 	for range p.Decoding {

@@ -37,25 +37,27 @@ import (
 // The commands are
 //
 //	core blocks=N block=N [seqs=N] [budget=N] [prefill=MS] [decode=MS] [capture=events|residency|none] [role=prefill|decode] ...
-//		makes an engine of N KV blocks of N tokens each, which runs at
-//		most seqs requests (8) and computes at most budget tokens per pass
-//		(64). A pass that computes prompts takes prefill ms (10), one that
-//		decodes takes decode ms (2), one that does both takes both. What
-//		follows are arguments of the engine's own, which build reads.
+//		creates an engine with N KV blocks of N tokens each. At most seqs
+//		requests (8) run, and a pass computes at most budget tokens (64). A
+//		pass that computes prompts takes prefill ms (10), and a pass that
+//		decodes takes decode ms (2); a pass with both takes their sum. The
+//		remaining arguments are specific to the engine, and build reads them.
 //	submit ID tokens=CxN[,CxN...] out=N
-//		queues a request. The prompt of the request is N tokens of content C, then perhaps
-//		more; prompts that begin with the same contents share their blocks.
-//		Only the last content may end inside a block.
+//		queues a request. The prompt consists of N tokens of content C, for
+//		each CxN in order; prompts that begin with the same contents share
+//		blocks. Only the last content may end inside a block.
 //	step [at=MS] [until=MS]
-//		runs the next pass or run of passes, from the end of the one before.
+//		runs the next pass or run of passes, from the end of the previous
+//		pass by default.
 //	run [until=MS]
 //		runs passes until no request is left.
 //	cut keep=N
-//		gives back the passes of the latest run after the first N.
+//		undoes the passes of the latest run after the first N.
 //	cancel ID
-//		takes a request out.
+//		cancels a request.
 //	snapshot, progress
-//		prints what a planner sees of the latest pass, and how far requests are.
+//		prints the data of the latest pass for planners, or the progress of
+//		requests.
 //
 // Blocks are named by content and index, as in 1.0 and 1.1. Blocks with generated tokens are named g1, g2 and so on
 // in the order of their appearance.

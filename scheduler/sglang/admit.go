@@ -7,7 +7,7 @@ type budget struct {
 	reserved float64 // reserved tokens: expected outputs, and tokens of admitted requests
 	taken    int     // tokens of admitted requests
 	window   int     // tokens of admitted requests and their answers in the pool of layers with a window
-	stays    []stay  // of running and admitted requests, if outputs are counted exactly
+	stays    []stay  // remaining outputs of running and admitted requests, if outputs are counted exactly
 	input    int     // remaining prompt tokens of the pass
 	chunk    int     // remaining prompt tokens for the chunks of this pass
 	share    float64 // share of expected outputs that is reserved
@@ -144,7 +144,7 @@ func (c *Core) continuePartial(b *budget, f *flight) {
 
 // admitWaiting admits requests from the head of the queue until one must wait.
 func (c *Core) admitWaiting(b *budget, f *flight) {
-	places := c.placesLeft() + len(f.batch) // a continued request has a place already
+	places := c.placesLeft() + len(f.batch) // a continued request already occupies one of the running requests
 	for skipped := 0; c.queue.waiting.Len() > skipped; {
 		r := c.queue.waiting.All()[skipped]
 		if c.judge(b) == spent {

@@ -17,7 +17,7 @@ import (
 type Policy uint8
 
 const (
-	FIFO Policy = iota // in the order of arrival
+	FIFO Policy = iota // requests in the order of arrival
 	LPM                // longest cached prefix first
 	LOF                // longest output first
 	HRRN               // highest response ratio next

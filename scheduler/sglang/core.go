@@ -41,7 +41,7 @@ type Core struct {
 	outbox   outbox  // state of prefill workers, see handover.go
 
 	partial *request // partially prefilled request, which continues before any request is admitted
-	parked  bool     // none of its tokens were computed since its pages were added to the tree
+	parked  bool     // no tokens of partial were computed since its pages were added to the tree
 	merging []visit  // the prompts of the latest pass, if it was a prefill
 	mixed   bool     // the latest pass computed prompts and also decoded
 	spare   []*request

@@ -17,7 +17,7 @@ type HiCache struct {
 	Policy            WritePolicy // when pages are copied to the host
 	BytesPerToken     int         // bytes of KV cache; 0: copies take no time
 	ToHostGBPerSecond float64     // 10^9 bytes per second; 0: copies take no time
-	ToGPUGBPerSecond  float64     // 10^9 bytes per second, to the GPU; 0: copies take no time
+	ToGPUGBPerSecond  float64     // 10^9 bytes per second for copies to the GPU; 0: copies take no time
 	Layers            int         // layers of the model, > 0: a load arrives layer by layer
 	Storage           Storage     // storage behind host memory
 }
@@ -57,7 +57,7 @@ type tiers struct {
 	host *radix.Host
 
 	queue   []int32 // nodes with copies to the host that were not submitted yet
-	queued  int     // tokens of these nodes
+	queued  int     // tokens of the nodes in queue
 	writes  []transfer
 	loads   []transfer
 	wrote   sim.Time  // latest known end of a copy to the host
@@ -73,7 +73,7 @@ type transfer struct {
 	nodes []int32
 	nanos float64
 	end   sim.Time
-	known bool // end is known; otherwise the pass that it waits for has not begun or ended yet
+	known bool // end is known; if not, the pass that the copy waits for has not begun or ended yet
 }
 
 // attachHost adds host memory behind the pool.

@@ -10,7 +10,7 @@ import (
 // Priorities configures the use of sim.Request.Priority. The zero value ignores priorities.
 type Priorities struct {
 	On        bool // the most urgent requests are admitted first, then by FIFO or LOF; not supported with other policies
-	LowFirst  bool // small values are urgent; otherwise large values
+	LowFirst  bool // low values are urgent; if not set, high values are
 	Preempt   bool // urgent requests preempt running ones
 	Threshold int  // preemption requires a difference of priorities above this value, >= 0
 	Retract   bool // if memory is short, the least urgent requests are retracted, then the shortest

@@ -44,7 +44,7 @@ type counted struct {
 // sorted is scratch memory for sorting.
 type sorted struct {
 	keys  []radix.Key // keys of the first pages of prompts to compute
-	ahead []*request  // requests of these prompts
+	ahead []*request  // requests with the prompts of keys
 }
 
 // sortQueue sorts the queue by the policy. Lookups renew ages of cached pages. If the policy needs no lookup and
@@ -128,7 +128,7 @@ func (u *queue) rankOf(r *request) float64 {
 // same tokens, beginsAlike adds r to the requests ahead.
 func (u *queue) beginsAlike(r *request) bool {
 	if u.ownPrompt(r.Request) < lpmShared {
-		return false // its output tokens are among the compared tokens
+		return false // the compared tokens include output tokens of r
 	}
 	if u.core.pages.tree.PerNode > 1 {
 		// A node is a trace block, and different nodes differ in their first token.

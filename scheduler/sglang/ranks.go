@@ -13,10 +13,10 @@ import (
 type Balance uint8
 
 const (
-	RoundRobin    Balance = iota // in turn
-	BootstrapRoom                // by the id of the request
-	TotalRequests                // to the rank with the fewest requests
-	TotalTokens                  // to the rank with the fewest tokens
+	RoundRobin    Balance = iota // requests go to the ranks in turn
+	BootstrapRoom                // requests go to the rank given by their id
+	TotalRequests                // requests go to the rank with the fewest requests
+	TotalTokens                  // requests go to the rank with the fewest tokens
 )
 
 // listBalances returns the names of the policies, auto first.
@@ -135,8 +135,8 @@ type balancer struct {
 	how       Balance
 	ranks     []*Core
 	next      int     // next rank for RoundRobin
-	boards    []board // by rank
-	believed  []load  // by rank: the latest report plus the requests sent since
+	boards    []board // boards of the ranks
+	believed  []load  // latest report of each rank plus the requests sent since
 	refreshed sim.Time
 }
 

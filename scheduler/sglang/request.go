@@ -31,26 +31,26 @@ type request struct {
 
 	lookup
 
-	work      int  // for shortest-prefill-first: tokens to compute
-	postponed bool // for shortest-prefill-first: a similar prompt is computed first
+	work      int  // tokens to compute, for shortest-prefill-first
+	postponed bool // a similar prompt is computed first, for shortest-prefill-first
 
 	sent    int      // prompt tokens that are in transfer to a decode worker, or have arrived
-	arrives sim.Time // arrival of all of these tokens
+	arrives sim.Time // arrival of all sent tokens
 
 	rank      float64  // sort key: for lpm and hrrn highest first, for random lowest first
 	joined    int      // value of queue.joins when it joined the queue
 	queuedAt  int      // value of counted.sum when it joined the queue
 	place     int      // index in the list of running requests, or notRunning
-	ending    bool     // its last token is in flight
-	resumed   bool     // it was admitted after a preemption or retraction
+	ending    bool     // the request's last token is in flight
+	resumed   bool     // the request was admitted after a preemption or retraction
 	lastToken sim.Time // time of its latest token, without the tokens of decode passes since base
 }
 
 // lookup is the result of looking up a request in the cache and the tiers behind it.
 type lookup struct {
-	looked   int      // its length at the latest lookup for admission; 0 before
+	looked   int      // length at the latest lookup for admission; 0: not looked up yet
 	found    int      // tokens found by that lookup; 0 after a preemption
-	fetch    *fetch   // its fetch from storage; nil: none
+	fetch    *fetch   // fetch from storage; nil: none
 	deadline sim.Time // end of the wait for the fetch; 0 if not set yet
 	hostHit  int      // tokens of hit that were found only in host memory
 	counted  int32    // pages that it has added to the tree since its admission
@@ -77,7 +77,7 @@ func (v visit) isVoid() bool { return v.request.epoch != v.epoch }
 type flight struct {
 	batch   []chunk
 	decodes int     // number of requests that decode
-	lost    int     // number of these requests that were stopped since the pass was planned
+	lost    int     // number of decoding requests that were stopped since the pass was planned
 	length  int     // total length of the decoding requests, in tokens
 	joined  []visit // requests that decode for the first time since they started to run
 	loaded  int     // tokens loaded from host memory

@@ -44,7 +44,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 func (c *Core) abortLast(p *scheduler.Pass) {
 	r := c.batch.running[0]
 	p.Aborted = append(p.Aborted, scheduler.Abort{Request: r.ID, Tokens: c.batch.gainedBy(r), Last: c.lastTokenOf(r), Reason: c.describeAbort(r)})
-	p.Admitted = slices.DeleteFunc(p.Admitted, func(a scheduler.Admission) bool { return a.Request == r.ID }) // its prompt is in flight
+	p.Admitted = slices.DeleteFunc(p.Admitted, func(a scheduler.Admission) bool { return a.Request == r.ID }) // the prompt of r is in flight
 	c.loseFlight(r)
 	c.batch.stopRunning(r)
 	c.batch.running = c.batch.running[:0]

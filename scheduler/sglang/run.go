@@ -35,7 +35,7 @@ func (c *Core) countAlike(now sim.Time) int {
 		if !f.planned || len(f.batch) > 0 || len(f.joined) > 0 || f.lost > 0 || f.decodes != n {
 			return 0
 		}
-		last++ // with Overlap it is planned one pass earlier
+		last++ // a run with Overlap is planned one pass earlier
 	}
 	// Within PageTokens passes, each request needs one new page, and eviction makes room for one more page per
 	// request.

@@ -27,8 +27,8 @@ type Settings struct {
 	Priorities       Priorities // default none; with priorities, Threshold defaults to 10
 	Eviction         Eviction   // radix_eviction_policy, default lru
 	LoadBalance      string     // load_balance_method: policy that assigns requests to the ranks of a worker; "": auto
-	Window           int        // sliding_window_size: window in tokens of layers with a separate pool; 0: no such layers
-	WindowShare      float64    // swa_full_tokens_ratio: size of that pool relative to the other pool's tokens; 0: 0.8
+	Window           int        // sliding_window_size: window in tokens of layers with a separate pool; 0: no layer has a window
+	WindowShare      float64    // swa_full_tokens_ratio: size of the pool of layers with windows, relative to the other pool's tokens; 0: 0.8
 	NoWindowPool     bool       // disable_hybrid_swa_memory: layers with a window keep all tokens
 	HiCache          HiCacheSettings
 	ReservedDecode   int  // num_reserved_decode_tokens: tokens that decode workers keep free per request; 0: 512

@@ -16,7 +16,7 @@ type Storage struct {
 	Policy               PrefetchPolicy
 	Threshold            int     // minimum number of fetched tokens, > 0
 	Timeout              float64 // base timeout in s, under PrefetchTimeout
-	TimeoutPerKiToken    float64 // s per 1024 requested tokens, added to Timeout
+	TimeoutPerKiToken    float64 // timeout in s per 1024 requested tokens, added to Timeout
 	ToStorageGBPerSecond float64 // 10^9 bytes per second; 0: writes take no time
 	ToHostGBPerSecond    float64 // 10^9 bytes per second; 0: reads take no time
 }
@@ -25,9 +25,9 @@ type Storage struct {
 type PrefetchPolicy uint8
 
 const (
-	PrefetchTimeout    PrefetchPolicy = iota // until a timeout
-	PrefetchBestEffort                       // not at all
-	PrefetchComplete                         // until all data has arrived
+	PrefetchTimeout    PrefetchPolicy = iota // requests wait until a timeout
+	PrefetchBestEffort                       // requests do not wait
+	PrefetchComplete                         // requests wait until all data has arrived
 )
 
 // prefetchPolicies returns the names of the policies.
@@ -74,7 +74,7 @@ type storage struct {
 
 // fetch is the data that a request fetches from storage.
 type fetch struct {
-	r       *request // nil: the fetch is over
+	r       *request // request of the fetch; nil: the fetch is over
 	seq     radix.Sequence
 	anchor  int32 // the parent node of the fetched pages
 	from    int32 // index of the first requested page; the next fields are numbers of pages

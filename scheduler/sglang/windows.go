@@ -70,7 +70,8 @@ func (w *windows) windowNeed(tokens, answers, limit int) int {
 }
 
 // limitByWindow returns how many prompt tokens of e the pass may compute within the second pool, or 0 if none. A
-// prompt that does not fit in an empty pool is cut to the free tokens. On an idle engine, any prompt is cut this way.
+// prompt that does not fit in an empty pool is cut to the free tokens. On an idle engine, every prompt is cut to the
+// free tokens.
 func (w *windows) limitByWindow(b *budget, f *flight, e *chunk) int {
 	answers := min(max(0, e.maxOut-e.out), w.core.ClipNewTokens)
 	need, left := w.windowNeed(w.core.pages.poolTokens(e.tokens), answers, b.chunk), w.windowLeft(b)
@@ -142,7 +143,7 @@ func (w *windows) slideDecoding() {
 // tokens.
 func (w *windows) awaitSlide(r *request, first int64) {
 	end := r.slid + slideEvery + w.core.Window
-	if r.slid >= r.prot { // before this length, no whole page is outside of the window
+	if r.slid >= r.prot { // shorter requests have no whole page outside of the window
 		end = max(end, r.slid+w.core.PageTokens+w.keptTokens())
 	}
 	w.due.Push(max(first, r.base+int64(end-r.stored)), r.epoch, r)

@@ -153,7 +153,7 @@ func (c *Composer) decodeLatent(p *parts, requests, length int) {
 	c.addFaster(p, own, block, ok, requests)
 }
 
-// promptLatent adds the latent attention of prompts in the same way as decodeLatent.
+// promptLatent adds the latent attention of prompts like decodeLatent.
 func (c *Composer) promptLatent(p *parts, requests, tokens, past int) {
 	var own parts
 	m, l := &c.fit.Model, c.fit.Model.Latent

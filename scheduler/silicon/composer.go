@@ -40,7 +40,7 @@ func Sum(parts []Part) float64 {
 
 // Composer lists the operators of passes of a model on the GPUs of one data-parallel rank of attention.
 type Composer struct {
-	granular bool // like aiconfigurator-core: latent attention as separate operators, and only operators that the tables have
+	granular bool // use latent attention as separate operators, and only operators that the tables have, like aiconfigurator-core
 
 	fit    hardware.Fit
 	engine optables.Engine

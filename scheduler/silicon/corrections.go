@@ -13,10 +13,10 @@ import (
 // with prompts, additions for launches without graphs, and the host time between passes.
 type Corrections struct {
 	Prompts float64 // factor for passes with prompts
-	Prompt  float64 // ms added to passes with prompts, for launches outside of graphs
-	Base    float64 // ms per pass
-	Request float64 // ms per request in the pass
-	Layer   float64 // ms per layer added to passes without graphs
+	Prompt  float64 // time in ms added to passes with prompts, for launches outside of graphs
+	Base    float64 // time per pass in ms
+	Request float64 // time per request in the pass in ms
+	Layer   float64 // time per layer in ms, added to passes without graphs
 }
 
 // CorrectionsOf returns the corrections for a release of an engine, such as 0.33, or for the newest if release is "".

@@ -5,7 +5,7 @@ import "github.com/replay-llm/replay/scheduler/optables"
 // Names in the tables for the distribution of tokens over experts.
 const (
 	unevenly = "power_law_1.2"
-	evenly   = "power_law_1.01" // for models with latent attention, which are trained for balance
+	evenly   = "power_law_1.01" // distribution for models with latent attention, which are trained for balance
 )
 
 // addExperts adds the layers of experts: the router, sending tokens to their experts, the experts, and sending the

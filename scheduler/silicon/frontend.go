@@ -12,8 +12,8 @@ import (
 
 // FrontEnd is the time between a client and the scheduler: HTTP, tokenization, and the return of the first token.
 type FrontEnd struct {
-	Base  float64 // ms per request
-	Token float64 // ms per prompt token
+	Base  float64 // time per request in ms
+	Token float64 // time per prompt token in ms
 }
 
 // FrontEndOf returns the front end of an engine. The values were fitted to the mean TTFT of some 600 measured servers

@@ -2,7 +2,7 @@ package silicon
 
 // hybrid contains the times of prompts in linear and sparse attention, which do not depend on pairs of tokens.
 type hybrid struct {
-	whole  grid // by number of prompts and tokens per prompt
+	whole  grid // time by number of prompts and tokens per prompt
 	behind grid // sparse attention: additional time of a prompt, by its tokens and past tokens
 }
 

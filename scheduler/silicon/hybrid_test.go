@@ -63,16 +63,16 @@ func TestSparseBlocks(t *testing.T) {
 	}
 }
 
-// TestStates sums the time of a layer of linear attention without products, in the same way as TestSparseBlocks. A
-// row that is slower than the row of an older GPU is replaced by it: the convolution of decoding is from H100, and
-// the rule of prompts from H200.
+// TestStates sums the time of a layer of linear attention without products, like TestSparseBlocks. A row that is
+// slower than the row of an older GPU is replaced by it: the convolution of decoding is from H100, and the rule of
+// prompts from H200.
 func TestStates(t *testing.T) {
 	c := compose(t, "b200/qwen3.5-397b-a17b?tp=8&weights=fp8_block", optables.SGLang)
 	for _, x := range []struct {
 		what string
 		all  []Part
 		name string
-		want float64 // ms per layer
+		want float64 // time per layer in ms
 	}{
 		{"decoding 32", decodePass(c, 32, 3000), "convolution of linear attention", 0.001884},
 		{"decoding 32", decodePass(c, 32, 3000), "linear attention of decoding", 0.0072182},
@@ -109,8 +109,8 @@ func TestLayersOfBothKinds(t *testing.T) {
 	}
 }
 
-// Passes of GLM-5 take the time that aiconfigurator-core 0.12.0 estimates for SGLang. Rows of other engines are the
-// exception: here the least of them counts.
+// Passes of GLM-5 take the time that aiconfigurator-core 0.12.0 estimates for SGLang. For rows of other engines, the
+// lowest time counts here.
 func TestSparsePasses(t *testing.T) {
 	c := compose(t, "b200/glm-5?tp=8&weights=fp8_block&kv=fp8", optables.SGLang)
 	for _, x := range []struct {

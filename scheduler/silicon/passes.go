@@ -22,10 +22,10 @@ const (
 // Passes are the times of passes of a model on GPUs, in tables that are filled on demand. All times are in ms,
 // interpolated linearly between the rungs of ladders.
 type Passes struct {
-	decode, mixed *table // by tokens: all operators except attention, for passes that only decode and for other passes
-	head          *table // by requests
+	decode, mixed *table // operators except attention by number of tokens, for passes that only decode and for other passes
+	head          *table // time of the head by number of requests
 	generation    grid
-	lines         [mostKept]atomic.Pointer[lines] // of generation, by number of requests
+	lines         [mostKept]atomic.Pointer[lines] // lines of generation by number of requests
 	// Square roots of the times of whole prompts, by number of prompts and length: for layers with full attention,
 	// and for layers with a window.
 	full, windowed grid

@@ -85,8 +85,8 @@ func composePass(c *Composer, requests, tokens, length int) []Part {
 }
 
 // TestPassesMatchPackage compares 500 passes that tools/optables/passes.py drew, with different models, GPUs and TP.
-// 25 are more than 0.5 % off. 16 of these decode on RTX PRO 6000, where attention slows down by a factor of 4 as the
-// KV cache outgrows the L2 cache. The other 9 are short prompts on H100.
+// 25 are more than 0.5 % off. 16 of the exceptions decode on RTX PRO 6000, where attention slows down by a factor of
+// 4 as the KV cache outgrows the L2 cache. The other 9 are short prompts on H100.
 func TestPassesMatchPackage(t *testing.T) {
 	const close, far, most = 0.005, 0.06, 25
 	f, err := os.Open("testdata/passes.jsonl")

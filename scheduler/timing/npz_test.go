@@ -18,7 +18,7 @@ type npyFile struct {
 	columns int    // columns of a matrix, for Fortran order
 	order   string // "<", ">" or "="; empty for "<"
 	fortran bool
-	version byte // 0 for 1
+	version byte // version of the file format; 0 for 1
 }
 
 func (n npyFile) bytes() string {

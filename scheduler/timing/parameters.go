@@ -9,19 +9,19 @@ import (
 // Parameters is a model of a forward pass on a GPU. The time is the larger of reading the weights and multiplying
 // with them, plus reading the KV cache, attention inside prompts, and the host.
 type Parameters struct {
-	Base      float64 `json:"base_s"`          // s per pass, for any work
-	Weights   float64 `json:"weights_s"`       // s to read the weights once
-	Token     float64 `json:"token_s"`         // s per token computed
-	Pair      float64 `json:"pair_s"`          // s per (new token, earlier token) pair of prompts
-	Request   float64 `json:"request_s"`       // s per request in the pass
-	Context   float64 `json:"context_s"`       // s per token of KV cache read, in passes that only decode
-	Mixed     float64 `json:"mixed_context_s"` // s per token of KV cache read, in passes that also compute prompts
-	MixedBase float64 `json:"mixed_base_s"`    // s more per pass that also computes prompts
+	Base      float64 `json:"base_s"`          // time per pass in s, for any work
+	Weights   float64 `json:"weights_s"`       // time to read the weights once in s
+	Token     float64 `json:"token_s"`         // time per computed token in s
+	Pair      float64 `json:"pair_s"`          // time per (new token, earlier token) pair of prompts in s
+	Request   float64 `json:"request_s"`       // time per request in the pass in s
+	Context   float64 `json:"context_s"`       // time per token of KV cache read in s, in passes that only decode
+	Mixed     float64 `json:"mixed_context_s"` // time per token of KV cache read in s, in passes that also compute prompts
+	MixedBase float64 `json:"mixed_base_s"`    // additional time in s per pass that also computes prompts
 	// Experts is s to read all experts once. ExpertShare is the share of experts that one token is sent to. n tokens
 	// use 1-(1-ExpertShare)^n of the experts.
 	Experts     float64 `json:"experts_s,omitempty"`
 	ExpertShare float64 `json:"expert_share,omitempty"`
-	Network     float64 `json:"network_s,omitempty"` // s per computed token, for communication between the GPUs of a worker
+	Network     float64 `json:"network_s,omitempty"` // time per computed token in s, for communication between the GPUs of a worker
 	// PiecewiseBase is s added to a pass that is not one graph. EagerBase is s added, in addition, to a pass without
 	// graphs. GraphMode selects these passes.
 	PiecewiseBase float64   `json:"piecewise_base_s,omitempty"`

@@ -16,8 +16,8 @@ type Profile struct {
 	Source     string     `json:"source"`  // source of the parameters
 	Parameters Parameters `json:"parameters"`
 	Engine     *Engine    `json:"engine,omitempty"`      // the server of the measurements
-	Way        *Way       `json:"way,omitempty"`         // nil: the times are from the engine itself
-	Link       *Link      `json:"kv_transfer,omitempty"` // nil: no transfer was measured
+	Way        *Way       `json:"way,omitempty"`         // time between a client and the engine; nil: the times are from the engine itself
+	Link       *Link      `json:"kv_transfer,omitempty"` // measured link; nil: no transfer was measured
 	Warmup     *Warmup    `json:"warmup,omitempty"`      // pause of fresh servers; nil: none was measured
 	// Unheard reports that KV events of the servers did not reach the router in the fitted runs.
 	Unheard bool `json:"no_kv_events,omitempty"`
@@ -32,8 +32,8 @@ type Profile struct {
 
 // Way is the time between a client and the engine, which the client measures and the engine does not.
 type Way struct {
-	First       float64 `json:"first_s"`        // s added to the first token
-	Token       float64 `json:"token_s"`        // s added to each later token
+	First       float64 `json:"first_s"`        // time in s added to the first token
+	Token       float64 `json:"token_s"`        // time in s added to each later token
 	FirstSpread float64 `json:"first_spread_s"` // standard deviation of First over requests
 	TokenSpread float64 `json:"token_spread_s"` // standard deviation of Token over requests
 }
@@ -70,7 +70,7 @@ type Engine struct {
 	Version          string `json:"vllm_version,omitempty"`
 	Rules            string `json:"scheduler_profile,omitempty"` // only for TRTLLM
 	TensorParallel   int    `json:"tensor_parallel_size"`
-	Blocks           int    `json:"num_gpu_blocks"` // 0: unknown, treated as unlimited
+	Blocks           int    `json:"num_gpu_blocks"` // number of KV blocks; 0: unknown, treated as unlimited
 	BlockTokens      int    `json:"block_size"`
 	MaxSeqs          int    `json:"max_num_seqs"`
 	MaxBatchedTokens int    `json:"max_num_batched_tokens"`

@@ -23,7 +23,7 @@ const (
 type Source struct {
 	form Form
 	text string        // text in settings, digests and reports: the path of a file, or a prefix and the text of a fit
-	fit  *hardware.Fit // for DataSheets and Operators
+	fit  *hardware.Fit // fit of DataSheets and Operators
 	err  error         // the reason why fit is nil
 }
 
@@ -164,7 +164,7 @@ func (s Source) GPUs() (count int, price float64, err error) {
 	}
 	gpu, err := hardware.FindGPU(e.GPU, nil)
 	if err != nil {
-		gpu.Price = 0 // it is not a GPU of the tables
+		gpu.Price = 0 // the GPU is not one of the tables
 	}
 	return max(1, e.TensorParallel), gpu.Price, nil
 }

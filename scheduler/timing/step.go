@@ -6,10 +6,10 @@ type Step struct {
 	Tokens   int     // computed tokens of all requests
 	Requests int     // requests with computed tokens
 	Context  int64   // tokens of KV cache read by requests that compute one answer token each
-	Readers  int     // number of these requests
+	Readers  int     // number of requests that compute one answer token each
 	Pairs    float64 // (new token, earlier token) pairs of all other requests
-	Chunks   int     // number of these other requests
-	// ChunkTokens is the number of tokens computed by these other requests.
+	Chunks   int     // number of requests that are not Readers
+	// ChunkTokens is the number of tokens computed by requests that are not Readers.
 	ChunkTokens int
 
 	Drafts int // tokens per request that a drafter proposes after the pass

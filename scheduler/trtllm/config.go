@@ -63,7 +63,7 @@ type Config struct {
 	ByPriority  bool       // waiting_queue_policy is priority: the most urgent requests become active first
 	EventBuffer int        // event_buffer_max_size: maximum number of events per pass; 0: no limit
 	Role        scheduler.Role
-	Transfer    scheduler.Transfer // for KV caches from prefill workers
+	Transfer    scheduler.Transfer // transfer of KV caches from prefill workers
 	KeepSent    bool               // a prefill worker keeps the KV blocks of a prompt until Release
 	Clock       timing.Clock
 	Tree        *prompt.Tree // prefix tree of the requests' prompts, with blocks of BlockTokens

@@ -22,7 +22,7 @@ type Core struct {
 	live int // submitted requests that are not finished
 
 	line   scheduler.Line[*request] // requests that are not active yet
-	active []*request               // in order of arrival, at most MaxBatch
+	active []*request               // active requests in order of arrival, at most MaxBatch
 	chosen chosen
 
 	next, after *flight // the next pass, and with Overlap the pass after it
@@ -39,7 +39,7 @@ type Core struct {
 	passes  int64 // number of passes run
 	short   int   // requests that a plan left out because no block was free
 	step    timing.Step
-	gate    *gate         // gate of ranks in lockstep; otherwise nil
+	gate    *gate         // gate of ranks in lockstep; nil without ranks
 	gone    [2][]*request // requests that left since the latest pass ended, and in the pass before; plans may still refer to them
 	spare   []*request    // requests that left earlier, for reuse
 	onFetch func()        // set only in tests that submit requests between plans
@@ -254,7 +254,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 	c.next, c.after = c.after, f
 	f.clear()
 	if c.live == 0 {
-		c.next.clear() // its requests have ended
+		c.next.clear() // the requests of the planned pass have ended
 	}
 	c.passes++
 	c.endPass(p)

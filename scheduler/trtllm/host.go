@@ -10,10 +10,10 @@ import (
 
 // Host is the configuration of host memory for KV blocks: host_cache_size.
 type Host struct {
-	Blocks            int     // 0: none
+	Blocks            int     // number of blocks; 0: no host memory
 	BytesPerToken     int     // bytes of KV cache; 0: copies take no time
 	ToHostGBPerSecond float64 // 10^9 bytes per second; 0: copies take no time
-	ToGPUGBPerSecond  float64 // 10^9 bytes per second, to the GPU; 0: copies take no time
+	ToGPUGBPerSecond  float64 // 10^9 bytes per second for copies to the GPU; 0: copies take no time
 }
 
 func (h *Host) check(reuse bool) error {

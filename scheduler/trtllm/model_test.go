@@ -50,7 +50,7 @@ func (r *mReq) token(i int) int64 {
 type mBatch struct {
 	ctx, gen, sample []*mReq
 	work, loaded     []string
-	turn             int // turn in which it was planned
+	turn             int // turn in which the pass was planned
 }
 
 // mLine is the result of a pass.
@@ -59,7 +59,7 @@ type mLine struct {
 	events                []string
 	loaded                []string
 	free                  int
-	turn                  int // turn in which it was planned
+	turn                  int // turn in which the pass was planned
 }
 
 func (l *mLine) String() string {

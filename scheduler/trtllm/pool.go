@@ -62,15 +62,15 @@ type block struct {
 	refs           int32
 	n              int32   // number of KV blocks; 0: the block is unused
 	before         blockID // the blocks that were split off its front; requests that held the whole block hold both parts
-	links                  // in the free queue, which allocates the last of its KV blocks first
+	links                  // neighbors in the free queue, which allocates the last of the KV blocks first
 	parent         blockID // parent in the tree; noBlock if it is not in the tree
 	kids           list    // children in the tree, in any order
 	nth            int32   // index of its first KV block among the blocks of its prompt node
 	changed        uint32  // stamp of the pool when a child was added, or when it left the tree
-	indexed        bool    // it is in exact and families of the pool
-	host           bool    // it is in host memory
+	indexed        bool    // the block is in exact and families of the pool
+	host           bool    // the block is in host memory
 	priority       uint8   // retention priority, if the pool has retention priorities
-	used           bool    // its tokens could be found in the cache at some time
+	used           bool    // lookups could find the block in the cache at some time
 }
 
 func (k *block) content() content {
@@ -84,7 +84,7 @@ func (k *block) holds(x content) bool {
 // siblings are the links of an indexed block.
 type siblings struct {
 	kin   links // among the children of its parent
-	alike links // in its family, in the order of storing
+	alike links // neighbors in the family, in the order of storing
 }
 
 // holding is a number of KV blocks that a request holds. If blocks of a holding were split later, the first of them
@@ -254,7 +254,7 @@ func (p *pool) findFamily(parent blockID, k content) list {
 // nextAlike returns the block after b in its family.
 func (p *pool) nextAlike(b blockID) blockID {
 	if !p.all[b].indexed {
-		return noBlock // it is the only child
+		return noBlock // b is the only child
 	}
 	return p.siblings[b].alike.newer
 }
@@ -372,7 +372,8 @@ func (p *pool) prefix(w *walk, n int) blockID {
 	return b
 }
 
-// firstNew returns the place of the first full block of r that is not in the tree; ok is false if all are.
+// firstNew returns the place of the first full block of r that is not in the tree; ok is false if all full blocks are
+// in the tree.
 func (p *pool) firstNew(r *request) (at place, ok bool) {
 	w := p.found(r)
 	if (w.all+1)*p.cfg.BlockTokens > r.known {
@@ -871,7 +872,7 @@ func (p *pool) store(r *request, tokens int, partial bool) {
 				alike = int(p.all[b].n)
 			}
 		}
-		p.part(r, h) // it may be the block that was found
+		p.part(r, h) // the held block may be the block that was found
 		own := p.splitFrom(r.held[h].block, alike)
 		p.part(r, h)
 		if !known {

@@ -22,7 +22,7 @@ type Ranks struct {
 	fresh   []*sim.Request // requests that are not assigned to a rank yet, in order
 	spread  []*sim.Request
 	counts  []int // number of active requests by rank
-	tokens  []int // prompt tokens of these requests by rank
+	tokens  []int // prompt tokens of active requests by rank
 	chosen  int   // the rank for the submitted request
 	waited  int   // consecutive plans in which prompts waited for prompts of other ranks
 	batched int   // consecutive plans in which prompts of all ranks waited for more prompts
@@ -81,7 +81,7 @@ func (w *Ranks) Step(now, until sim.Time, p *scheduler.Pass) error {
 }
 
 // spreadRequests assigns queued requests to ranks, up to MaxBatch active requests per rank. Requests with longer
-// prompts are assigned first. Each goes to the rank with the fewest prompt tokens, among the ranks with fewer
+// prompts are assigned first. Each request goes to the rank with the fewest prompt tokens, among the ranks with fewer
 // requests than the mean.
 func (w *Ranks) spreadRequests() {
 	active, most, seats := 0, 0, 0

@@ -10,7 +10,7 @@ type state uint8
 const (
 	inContext  state = iota // the prompt is not computed completely
 	generating              // the request gains a token in each pass
-	retiring                // its last token by max_tokens is in flight
+	retiring                // the last token of the request by max_tokens is in flight
 	done
 )
 
@@ -34,20 +34,20 @@ type request struct {
 	blocks int // number of KV blocks that r holds
 
 	rooted     int     // number of its first KV blocks that are full and in the tree; they stay there while r holds them
-	rootedAt   blockID // the last of these blocks, if any
-	rootedHeld int     // number of entries of held for these blocks
+	rootedAt   blockID // the last rooted block, if any
+	rootedHeld int     // number of entries of held for rooted blocks
 
 	seen    walk // result of the latest walk
 	pauses  int
 	pass    int64    // pass of the latest token
 	lastAt  sim.Time // time of the latest token
-	arrived bool     // its prompt was computed on another worker and sent, and it has no blocks yet
-	victim  bool     // it was closed by the current plan, and is paused after the previous pass has ended
+	arrived bool     // the prompt was computed and sent by another worker, and the request has no blocks yet
+	victim  bool     // the request was closed by the current plan, and is paused after the previous pass has ended
 }
 
 // walk is the result of looking up a request in the tree of cached blocks.
 type walk struct {
-	stamp uint32 // of the pool, like epoch and uses
+	stamp uint32 // stamp of the pool at the time of the walk, like epoch and uses
 	epoch uint32
 	uses  int64
 	known int // number of tokens that were looked up

@@ -119,7 +119,7 @@ type kept struct {
 // retention is the state of the retention priorities of a pool.
 type retention struct {
 	*Retention
-	kept     []kept // by blockID
+	kept     []kept // retention time of each block, by blockID
 	expiring heap.Heap[sim.Time, int64, blockID]
 	releases int64
 }
@@ -137,7 +137,7 @@ func (t *retention) keptOf(b blockID) *kept {
 // waiting contains the free queues of a memory.
 type waiting struct {
 	usual  list   // blocks with DefaultPriority
-	others []list // by priority, except DefaultPriority; nil if all blocks have it
+	others []list // queues by priority, except DefaultPriority; nil if all blocks have it
 	least  int    // no block has a lower priority than this
 }
 

@@ -70,7 +70,7 @@ func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	p.out.Admitted = append(p.out.Admitted, scheduler.Admission{
 		Request: r.id, Again: again, Reused: min(cached, r.input), FromHost: c.pool.FromHost(s, cached),
 	})
-	r.midway = prompt // until scheduleTokens sets it
+	r.midway = prompt // scheduleTokens sets midway again
 	c.scheduleTokens(p, s, want)
 	return !(want == 0 && p.budget == 0)
 }

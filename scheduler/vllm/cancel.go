@@ -24,7 +24,7 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	}
 	switch r.state {
 	case steady:
-		c.plans++ // as in the next plan, because steady requests are updated there
+		c.plans++ // steady requests are updated in the next plan
 		c.endSteady(s)
 		c.plans--
 	case running:

@@ -19,7 +19,7 @@ type connector struct {
 	core     *Core
 	blocks   stock
 	device   *device     // blocks as single blocks; nil if blocks are segments
-	hosts    bool        // there is host memory
+	hosts    bool        // the engine has host memory
 	fences   bool        // blocks that a running pass writes to are released after the pass
 	simple   *simple     // the SimpleCPUOffloadConnector; nil: none
 	remote   *nixl.Ended // KV caches transferred from prefill to decode workers; nil: none

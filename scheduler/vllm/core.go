@@ -39,7 +39,7 @@ type Core struct {
 	drafts   drafts // speculative decoding
 	live     int
 	waiting  scheduler.Line[slot]
-	running  []slot     // in order of admission
+	running  []slot     // running requests in order of admission
 	kept     []slot     // requests that have left while their KV blocks are to be sent, in the order in which they left
 	arrived  uint64     // number of submitted requests
 	admitted uint64     // number of admissions
@@ -164,7 +164,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // progress detects endless passes without progress.
 type progress struct {
 	barren  int  // number of consecutive passes without a token and without further
-	further bool // in a pass without a token, some request computed more tokens than ever before
+	further bool // some request of a pass without a token has more tokens computed than ever before
 	held    int  // number of kept requests and pending transfers after the latest pass
 }
 

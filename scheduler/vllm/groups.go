@@ -122,7 +122,7 @@ func (p *grouped) inWindows(r *request, most int) int {
 }
 
 // hasRoom reports whether free blocks are enough for the first blocks of r, of which hits are cached: chunk blocks
-// now, and whole blocks in total. Groups with windows need only some of these at a time.
+// now, and whole blocks in total. Groups with windows need only some of the blocks at a time.
 func (p *grouped) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	need := p.countNeeded(hits, chunk, whole)
 	return need <= free && need+p.idleHits(r, hits) <= free

@@ -13,8 +13,8 @@ func (p *segments) layerOf(o segment.Owner) *segment.Layer {
 	return &p.core.requests[o.Slot()].own
 }
 
-// forgetBlocks removes n blocks, evicted from the end of segment i, from their layer. Lookups find copies of these
-// blocks instead, if there are any.
+// forgetBlocks removes n blocks, evicted from the end of segment i, from their layer. Lookups find copies of the
+// released blocks instead, if there are any.
 func (p *segments) forgetBlocks(i segment.ID, n int32) {
 	s := p.store.At(i)
 	of, from := s.Owner, s.Hi

@@ -29,7 +29,7 @@ type transit struct {
 	ran    bool     // the pass has work
 	start  sim.Time // start of its computation
 	end    sim.Time
-	nanos  int64            // its duration in ns; 0 if not an integer
+	nanos  int64            // duration of the pass in ns; 0 if not an integer
 	done   []*host.Job      // transfers that the pass reports as ended
 	copied []*simplecpu.Job // transfers of the SimpleCPUOffloadConnector that the pass reports as ended
 	taken  sim.Time         // time at which the worker starts the pass
@@ -80,7 +80,7 @@ func (k *connector) napEnd(now sim.Time) sim.Time {
 	if ms := k.core.rules.EmptyPassMs; ms > 0 {
 		return now + sim.Time(ms)
 	}
-	return k.NextEnd(now) // without sleeps, the engine polls until a transfer ends
+	return k.NextEnd(now) // an engine without sleeps polls until a transfer ends
 }
 
 // begin implements Core.Begin with a connector.

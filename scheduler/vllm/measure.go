@@ -10,7 +10,7 @@ import (
 func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	clock := &c.cfg.Clock
 	if c.idle {
-		p.End = max(p.Start, c.drafts.awake) // without a sleep, waiting for a transfer takes no time here
+		p.End = max(p.Start, c.drafts.awake) // waiting for a transfer takes no time here if the engine does not sleep
 		if p.Detail != nil {
 			p.Detail.PrefillEnd = p.Start
 		}
@@ -37,7 +37,7 @@ func (c *Core) setEnd(step *timing.Step, p *scheduler.Pass) error {
 	if p.Detail == nil {
 		return nil
 	}
-	// The prompt part is the duration of the pass without the duration of its decodes alone.
+	// The prompt part is the duration of the pass, minus the duration that only its decodes would take.
 	p.Detail.PrefillEnd = p.Start
 	if step.Mixed() {
 		var without float64
@@ -83,7 +83,7 @@ func (c *Core) measurePass(f *flight) timing.Step {
 func (c *Core) addShare(s *timing.Step, x *share) {
 	decodeRole, counted := c.cfg.Role == scheduler.Decode && !c.cfg.Pull, !c.rules.FirstTokenFree
 	if !c.rules.WholeAllocation && x.samples && int(x.target)&c.mask == 0 {
-		s.Active -= c.cfg.BlockTokens // without the block of the sampled token
+		s.Active -= c.cfg.BlockTokens // exclude the block of the sampled token
 	}
 	input := int32(c.requests[x.slot].input)
 	handed := decodeRole && !c.requests[x.slot].local // the KV cache of the prompt came over the network

@@ -71,8 +71,8 @@ func (p singles) nameBlocks(r *request, blocks int) {
 	p.device.nameBlocks(r, blocks)
 }
 
-// hasRoom reports whether free blocks are enough for the first blocks of r. If r was loaded, it already holds some of
-// them.
+// hasRoom reports whether free blocks are enough for the first blocks of r. If r was loaded, r already holds some of
+// the blocks.
 func (o *offloaded) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	if r.blocks > 0 {
 		return max(chunk, whole)-r.blocks <= free

@@ -103,7 +103,7 @@ func (c *oracleCase) config(t *testing.T) vllm.Config {
 		Offload:    blocks.Offload{Blocks: s.HostBlocks, BytesPerToken: s.TokenBytes, BatchBlocks: 32, ToHostGBPerSecond: s.ToHost, ToGPUGBPerSecond: s.ToGPU},
 		RankedHost: releases.RanksHost(c.Profile), SimpleHost: s.HostConnector == "simple",
 	}
-	joined := !windows.Given() && !cfg.HashesAhead() && !cfg.Offload.Given() // as in replays
+	joined := !windows.Given() && !cfg.HashesAhead() && !cfg.Offload.Given() // trees are joined as in replays
 	cfg.Tree = prompt.NewTree(c.TraceTokens, s.BlockTokens, prompt.Options{Joined: joined})
 	return cfg
 }
@@ -183,7 +183,7 @@ func (c *oracleCase) replay(t *testing.T) []oracleRequest {
 			now = c.arrival(next)
 			continue
 		}
-		until := sim.Time(math.Inf(1)) // in runs of passes, which vLLM does not have
+		until := sim.Time(math.Inf(1)) // vLLM does not have runs of passes
 		if next < len(c.Rows) {
 			until = c.arrival(next)
 		}

@@ -17,7 +17,7 @@ type share struct {
 	tokens  int32 // tokens computed by the pass
 	target  int32 // target of the request when it was planned
 	samples bool  // the request gains a token
-	dropped bool  // it was preempted in the same plan
+	dropped bool  // the request was preempted in the same plan
 
 	// With speculative decoding: drafts among tokens, how many of them are accepted, and whether a drafter proposed
 	// them.
@@ -54,7 +54,7 @@ type pass struct {
 	prefills bool // prompts are computed
 	ran      int  // number of shares of requests that ran before
 	lost     int  // number of preempted requests
-	stripped int  // number of these that have left
+	stripped int  // number of preempted requests that had left
 }
 
 // planPass plans the next pass. planPass records admissions and preemptions in out, the pass that starts now.
@@ -175,7 +175,7 @@ func (c *Core) unfinishedTokens(p *pass, r *request) int {
 	case r.plan == c.plans-1:
 		return int(c.next.shares[r.planned].tokens)
 	}
-	return r.target - c.knownTokens(r) // for a request that was steady
+	return r.target - c.knownTokens(r) // tokens of a request that was steady
 }
 
 // scheduleTokens adds tokens of s to the pass.

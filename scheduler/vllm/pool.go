@@ -12,7 +12,7 @@ import (
 type pool interface {
 	blocks.Pool
 	// hasRoom reports whether free blocks are enough for r, which holds none: for chunk first blocks now, and for
-	// whole blocks in total. The first hits of these blocks are cached.
+	// whole blocks in total. The first hits blocks of r are cached.
 	hasRoom(r *request, hits, chunk, whole, free int) bool
 	// holdHits adds r, which holds no blocks, as a holder of its first hits blocks, which are cached.
 	holdHits(r *request, hits int)

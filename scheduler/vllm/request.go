@@ -18,7 +18,7 @@ type state uint8
 
 const (
 	gone      state = iota
-	waiting         // not admitted yet
+	waiting         // the request is not admitted yet
 	preempted       // preempted and waiting again
 	loading         // waiting for blocks from host memory or another worker
 	running         // running, and read in every plan
@@ -46,8 +46,8 @@ type request struct {
 	state   state
 	local   bool   // a decode worker computes its prompt
 	midway  bool   // tokens remain to be computed after its latest share
-	since   int64  // first plan in which it is steady
-	wake    int64  // plan in which it opens a block or samples its last token
+	since   int64  // first plan in which the request is steady
+	wake    int64  // plan in which the request opens a block or samples its last token
 	order   uint64 // number of its admission; running is sorted by it
 	rank    rank
 

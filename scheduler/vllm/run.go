@@ -43,8 +43,8 @@ func (c *Core) isUneventful(f *flight) bool {
 	return len(f.extra) == 0
 }
 
-// nextWake returns the next plan in which a steady request wakes up. There is such a plan within the length of the
-// calendar.
+// nextWake returns the next plan in which a steady request wakes up. Some steady request wakes up within the length
+// of the calendar.
 func (c *Core) nextWake() int64 {
 	k := &c.calm
 	for plan, size := c.plans+1, int64(len(k.calendar)); ; plan++ {

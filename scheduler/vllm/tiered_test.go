@@ -165,7 +165,7 @@ func TestHostMemoryOfRanks(t *testing.T) {
 		}
 		core.Submit(request(tree, turn, 80, 2+turn/12*16, ids...))
 		if turn%2 == 0 && turn < 12 {
-			continue // in the last turns only one rank has requests, and the other runs dummy passes
+			continue // only one rank has requests in the last turns, and the other rank runs dummy passes
 		}
 		for steps := 0; core.Load() > 0; steps++ {
 			if err := core.Step(now, now, &p); err != nil || steps > 1000 {

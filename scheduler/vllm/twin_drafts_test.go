@@ -217,7 +217,7 @@ func drawDrafts(seed uint64) drawn {
 		s.Rates = []float64{0.9, 0.8, 0.5, 0.7, 0}
 	}
 	d.cfg.Speculation, d.cfg.Clock.DraftMs, d.cfg.Clock.DraftShare = s, float64(rng.IntN(2)), float64(rng.IntN(3))/10
-	if d.cfg.MaxBatchedTokens != vllm.Unlimited { // otherwise no pass has room for any token
+	if d.cfg.MaxBatchedTokens != vllm.Unlimited { // a smaller budget would leave no room for any token
 		d.cfg.MaxBatchedTokens = max(d.cfg.MaxBatchedTokens, s.Tokens+1, d.cfg.MaxSeqs+1+rng.IntN(9))
 	}
 	d.cfg.Blocks += rng.IntN(4) * (1 + s.Tokens/d.cfg.BlockTokens)

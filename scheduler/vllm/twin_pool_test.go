@@ -5,7 +5,7 @@ import "slices"
 // twinPool is the free blocks in order of allocation, and the named blocks.
 type twinPool struct {
 	free         []*twinBlock
-	found        map[twinName][]*twinBlock // by name, in order of naming
+	found        map[twinName][]*twinBlock // blocks by name, in order of naming
 	usable       int
 	unnamedFirst bool // unnamed blocks are allocated before all other blocks
 }
@@ -49,8 +49,8 @@ func (p *twinPool) cached() (n int) {
 	return n
 }
 
-// take allocates the first block and forgets its content. If unnamed blocks are allocated first, it takes the latest
-// released of these, after the fresh ones.
+// take allocates the first block and forgets its content. If unnamed blocks are allocated first, take prefers fresh
+// blocks, then the unnamed block that was released last.
 func (p *twinPool) take() *twinBlock {
 	at := 0
 	if p.unnamedFirst && p.free[0].used {

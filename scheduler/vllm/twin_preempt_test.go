@@ -67,7 +67,7 @@ func (t *twin) planRunning(f *twinFlight) {
 func (t *twin) preempt(f *twinFlight) *twinRequest {
 	i := len(t.running) - 1
 	switch {
-	case t.cfg.Scheduling == vllm.ByPriority: // the greatest priority value, of these the latest arrival, of these the first
+	case t.cfg.Scheduling == vllm.ByPriority: // order: greatest priority value, then latest arrival, then first in the list
 		i = 0
 		for k, r := range t.running {
 			if v := t.running[i]; r.Priority > v.Priority || r.Priority == v.Priority && r.Arrived > v.Arrived {
@@ -91,7 +91,7 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 	}
 	t.running = slices.Delete(t.running, i, i+1)
 	if t.namesAtEnd() {
-		t.name(r, r.computed-(r.target-r.known())) // without the tokens in flight
+		t.name(r, r.computed-(r.target-r.known())) // the tokens in flight are excluded
 	}
 	t.release(r)
 	r.computed, r.drafts, r.preempted = 0, 0, true

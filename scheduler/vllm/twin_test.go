@@ -27,7 +27,7 @@ type twin struct {
 	passes   int
 	number   int
 	worked   int  // number of plans with any work
-	prompts  int  // the latest of these with prompts
+	prompts  int  // number of the latest plan with prompts
 	left     bool // the latest pass that read the queue left a request in it
 	awake    sim.Time
 	vacant   sim.Time       // time at which no request was left for the planned pass; 0: not the case
@@ -44,7 +44,7 @@ type twinRequest struct {
 	preempted bool
 	pass      int // pass of the latest token
 	at        sim.Time
-	held      [][]*twinBlock // by group of layers; nil if the group has released the block
+	held      [][]*twinBlock // held blocks by group of layers; nil if the group has released the block
 	named     int            // number of blocks of a group that could be named
 	flight    *twinFlight    // the latest planned pass with a share for it
 	midway    bool           // tokens remain to be computed after its latest share
@@ -158,8 +158,8 @@ func (t *twin) nap(p *scheduler.Pass) {
 	t.describe(t.latest, p.Detail)
 }
 
-// last sets the end of the pass. With mixed steps the pass has one duration, otherwise two. The prompt part is the
-// duration of the pass without the duration of its decodes alone.
+// last sets the end of the pass. With mixed steps the pass has one duration, without them two. The prompt part is the
+// duration of the pass, minus the duration that only its decodes would take.
 func (t *twin) last(f *twinFlight, p *scheduler.Pass) error {
 	s := f.step
 	if !t.rules.MixedStep {
@@ -411,7 +411,7 @@ func (t *twin) measure(f *twinFlight) (s timing.Step) {
 	held := t.pool.usable - len(t.pool.free)
 	for _, x := range f.shares {
 		if !t.rules.WholeAllocation && x.samples && x.target%t.cfg.BlockTokens == 0 {
-			held-- // without the block of the sampled token
+			held-- // exclude the block of the sampled token
 		}
 		input := x.r.InputTokens
 		alone := x.tokens == 0 || x.tokens-x.drafts == 1 && (x.before >= input || t.rules.MixedStep && t.cfg.Role != scheduler.Decode && t.cfg.Clock.TimesWhole()) // one token only

@@ -101,7 +101,7 @@ func (p *segments) fill(all []scheduler.CachedBlocks) error {
 // tryEviction evicts all blocks. tryEviction returns an error if a block would be evicted before a later block of its
 // prompt.
 func (p *segments) tryEviction() error {
-	below := make(map[prompt.NodeID]int) // by node: number of child nodes with cached blocks
+	below := make(map[prompt.NodeID]int) // number of child nodes with cached blocks, by node
 	for n := range p.nodes.All() {
 		below[p.tree.Parent(n)]++
 	}

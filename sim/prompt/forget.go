@@ -9,11 +9,11 @@ import (
 // forgetful is the state of a tree for prompts that are not known beforehand. Unneeded nodes are forgotten and their
 // ids reused.
 type forgetful struct {
-	ids    []uint64 // by node
+	ids    []uint64 // hash id of each node
 	slots  []slot   // hash table of the nodes by parent and id, at least twice as many as nodes
 	shift  uint8    // a 64-bit value shifted right by shift is below the number of slots
 	vacant []NodeID
-	needed []bool // by node, while a sweep runs
+	needed []bool // nodes that are still needed, while a sweep runs
 	made   int    // nodes made since the last sweep
 	left   int    // nodes that the last sweep kept
 	room   []NodeID
@@ -23,7 +23,7 @@ type forgetful struct {
 // in memory.
 type slot struct {
 	node NodeID // None if the slot is free
-	hash uint32 // of the node
+	hash uint32 // hash of the node
 }
 
 // NewForgetful returns an empty tree like NewTree, but Sweep forgets unneeded nodes. Engine blocks must divide trace
@@ -74,7 +74,7 @@ func hashOf(parent NodeID, id uint64) uint32 {
 // home returns the slot where the search for a node begins.
 func (f *forgetful) home(hash uint32) int { return int(uint64(hash) << 32 >> (f.shift & 63)) }
 
-// findSlot returns the slot of the node for a hash id after parent, or the free slot for such a node, and its hash.
+// findSlot returns the slot of the node for a hash id after parent, or the free slot for the node, and the hash.
 func (t *Tree) findSlot(parent NodeID, id uint64) (i int, hash uint32) {
 	f := t.forgetful
 	mask := len(f.slots) - 1

@@ -8,9 +8,9 @@ import (
 
 // hashes caches the hashes of nodes, computed at first use.
 type hashes struct {
-	local []uint64 // by content number
+	local []uint64 // local hash of each content number
 	have  []bool
-	last  []uint64 // by node: sequence hash of the node's last block
+	last  []uint64 // sequence hash of the last block of each node
 	known []bool
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // joiner builds a joined tree. A node is a longest run of engine blocks that occur only together: every prompt with
-// one of them has all.
+// one block of a node has all its blocks.
 //
 // The joined tree is a radix tree that splits a node if a prompt diverges from it or ends in it. The lower half keeps
 // the node's number, so that the last node of a prompt does not change.
@@ -20,7 +20,7 @@ type joiner struct {
 	span   uint64 // estimated upper bound of most hash ids
 	source func(i int) (ids []uint64, tokens int)
 	nodes  []joint
-	table  []child // by parent and first hash id; at least half of it is free
+	table  []child // children by parent and first hash id; at least half of the table is free
 	shift  uint8   // id >> shift is the first slot to search, see findSlot
 }
 
@@ -35,7 +35,7 @@ type joint struct {
 // child is an entry of the table. A different tag means a different node, so that the node need not be read.
 type child struct {
 	tag  uint32
-	node int32 // 1 + the node; 0: free
+	node int32 // 1 + the id of the node; 0: free
 }
 
 // newJoiner returns a joiner with capacity for more nodes than there are prompts.
@@ -178,7 +178,7 @@ func (t *Tree) addJoined(count int, source func(i int) (ids []uint64, tokens int
 // numberNodes assigns ids to nodes in the order in which prompts first use them. numberNodes replaces the last node
 // of each prompt in last with the end of the prompt's path.
 func (t *Tree) numberNodes(j *joiner, last []int32) {
-	ids := make([]NodeID, len(j.nodes)) // 1 + the id
+	ids := make([]NodeID, len(j.nodes)) // 1 + the id of each node; 0: no id yet
 	t.parent = make([]NodeID, 0, len(j.nodes))
 	t.extents = make([]extent, 0, len(j.nodes))
 	t.owner = make([]int32, 0, len(j.nodes))

@@ -8,8 +8,8 @@ type List struct {
 	alike Prompt
 
 	paths  []NodeID // all paths, concatenated
-	ends   []int32  // by prompt: the end of its path
-	blocks []int32  // by prompt
+	ends   []int32  // end of the path of each prompt
+	blocks []int32  // number of blocks of each prompt
 
 	plain []Prompt // all prompts, if not nil
 }

@@ -13,7 +13,7 @@ type run struct {
 type straddle struct {
 	leads  map[lead]NodeID  // the first node made for each lead
 	number map[string]int32 // content number by its encoded runs
-	runs   [][]run          // by content number
+	runs   [][]run          // runs of each content number
 	key    []byte
 	block  []run
 }

@@ -18,24 +18,24 @@ import (
 type Tree struct {
 	traceTokens int  // tokens per hash id
 	blockTokens int  // tokens per engine block
-	perNode     int  // 0 in a joined tree
+	perNode     int  // engine blocks per node; 0 in a joined tree
 	wrap        bool // only the low 32 bits of a hash id count
 	hashed      bool // an id is the hash of its block
 
 	contents contents
 	parent   []NodeID
 	extents  []extent
-	owner    []int32 // in a joined tree: index of a prompt with the node
+	owner    []int32 // index of a prompt with the node, in a joined tree
 	source   func(i int) (ids []uint64, tokens int)
 
 	content  []int32  // content number of the node
-	first    []NodeID // by content number: the first node made for it, usually the only one
+	first    []NodeID // first node made for each content number, usually the only one
 	rest     map[edge]NodeID
 	paths    []NodeID  // storage of the prompts' paths
-	straddle *straddle // nil when a node is a trace block
+	straddle *straddle // data of straddling blocks; nil if a node is a trace block
 	hashes   hashes
 
-	forgetful *forgetful // nil: nodes are never forgotten
+	forgetful *forgetful // data for forgetting; nil: nodes are never forgotten
 }
 
 // extent is the range of engine blocks of a node, counted along its path.
@@ -224,7 +224,7 @@ func (t *Tree) internChild(parent NodeID, content int32) NodeID {
 
 // contents assigns a small number to each distinct hash id.
 type contents struct {
-	ids   []uint64         // by number
+	ids   []uint64         // ids of numbers
 	dense []int32          // number + 1 by id, for small ids
 	wide  map[uint64]int32 // number by id, for all other ids
 }

@@ -62,8 +62,8 @@ func (r *ranks) at(n int32) *rankedNode {
 type Visit struct {
 	Counted  int32 // pages that it has inserted before, which do not count as hits again
 	Priority int64
-	// Prompt is the number of pages of the prompt. If the sequence is longer, these pages get a higher priority than
-	// the other pages.
+	// Prompt is the number of pages of the prompt. If the sequence is longer, pages of the prompt get a higher
+	// priority than the other pages.
 	Prompt int32
 }
 

@@ -15,16 +15,16 @@ type Host struct {
 	Copier Copier
 
 	tree   *Tree
-	nodes  []hostNode // by node
+	nodes  []hostNode // data of each node
 	leaves leaves     // evictable nodes that are only in host memory, by stamp
 	doubly queue      // nodes on the device and in host memory, only if copies are made at eviction
 }
 
 // hostNode is the data about a node for host memory.
 type hostNode struct {
-	copied   bool  // it has a copy, which may be in progress
-	away     bool  // it is not on the device
-	listed   bool  // it, or an earlier node with the same index, has an entry in the heap of leaves
+	copied   bool  // the node has a copy, which may be in progress
+	away     bool  // the node is not on the device
+	listed   bool  // the node, or an earlier node with the same index, has an entry in the heap of leaves
 	loading  int32 // the last node of its load in progress; Root: none
 	children int32 // number of children in the tree, on the device or not
 	locks    int32
@@ -79,7 +79,7 @@ func (t *Tree) IsAway(n int32) bool { return t.host != nil && t.host.nodes[n].aw
 // Tiers is the result of a lookup with host memory.
 type Tiers struct {
 	Device, All         int32 // cached pages on the device, and in total
-	DeviceNode, AllNode int32 // last nodes of these pages
+	DeviceNode, AllNode int32 // last nodes of the cached pages
 }
 
 // MatchTiers is Match for a tree with host memory.

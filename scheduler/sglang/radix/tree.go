@@ -16,18 +16,18 @@ import (
 // node, so that its cost depends on the number of nodes, not of pages.
 type Tree struct {
 	PerNode int32   // pages per prompt node
-	Watch   Watcher // nil: none
+	Watch   Watcher // receiver of changes; nil: none
 	// StampSplits renews the stamps of both parts of a split node, as SGLang does; the first part becomes the
 	// younger. Without StampSplits, both parts keep the stamp of the node.
 	StampSplits bool
 
-	windows  *Windows                   // nil: no layer has a window
-	host     *Host                      // nil: there is no host memory
-	ranks    *ranks                     // nil: eviction by stamps
+	windows  *Windows                   // data of windows; nil: no layer has a window
+	host     *Host                      // host memory; nil: none
+	ranks    *ranks                     // ranks of nodes; nil: eviction by stamps
 	sheets   []*[sheetNodes]Node        // nodes; their addresses do not change
 	len      int                        // number of nodes, including unused ones
 	free     []int32                    // indices of unused nodes
-	children probe.Table[uint64, int32] // by childKey
+	children probe.Table[uint64, int32] // children of nodes by childKey
 	leaves   leaves
 
 	Pages         int   // all pages of the tree
@@ -46,8 +46,8 @@ type Node struct {
 	Locks    int32
 	stamp    int64 // the tick of the last walk over it
 	leaf     bool  // evictable: without locks and children
-	listed   bool  // it has an entry in the heap of leaves
-	dead     bool  // it was removed, but has an entry in the heap of leaves
+	listed   bool  // the node has an entry in the heap of leaves
+	dead     bool  // the node was removed, but has an entry in the heap of leaves
 	// Grain marks pages that a request has cached one by one: in splits and evictions, each page counts as a separate
 	// node.
 	Grain bool

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// Windows is the state of layers with a window in a tree. Live nodes have the tokens of these layers; all other nodes
-// are tombstones.
+// Windows is the state of layers with a window in a tree. Live nodes have the tokens of layers with windows; all
+// other nodes are tombstones.
 //
 // Live nodes are in a list, most recently used first, independent of the stamps of the tree. A lock protects the part
 // of a path that a window covers.

@@ -130,8 +130,8 @@ func (c *Core) recordGaps(p *scheduler.Pass) {
 	}
 }
 
-// recordStarved records the running requests that did not start in this pass. None of them gained a token in the
-// previous pass.
+// recordStarved records the running requests that did not start in this pass. The recorded requests gained no token
+// in the previous pass.
 func (c *Core) recordStarved(d *scheduler.Detail) {
 	if d == nil {
 		return

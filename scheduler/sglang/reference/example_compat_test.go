@@ -15,7 +15,7 @@ type example struct {
 	traceBlock int
 	trace      []line
 	passes     string     // transcript; "": not checked
-	ttft       []sim.Time // by request; negative: not specified
+	ttft       []sim.Time // time to first token of each request; negative: not specified
 	reused     []int
 	duration   sim.Time
 }

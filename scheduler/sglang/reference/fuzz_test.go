@@ -61,7 +61,7 @@ func newTreePair(how byte) *treePair {
 	}
 	prompts := prompt.NewTree(trace, page, prompt.Options{})
 	p := &treePair{tree: radix.New(prompts.PerNode()), twin: newLiteralTree(page)}
-	stamps := how&4 != 0 // like under SGLang's own rules
+	stamps := how&4 != 0 // true as under SGLang's own rules
 	p.tree.StampSplits, p.twin.stampSplits = stamps, stamps
 	for i := range 27 {
 		ids := []uint64{uint64(i % 3), uint64(i / 3 % 3), uint64(i / 9)}

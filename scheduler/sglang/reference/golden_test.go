@@ -160,7 +160,7 @@ type workload struct {
 	*run
 	tree  *prompt.Tree
 	rows  []traceRow
-	next  []int // by row: the next turn of its session; 0: none
+	next  []int // next turn of the session of each row; 0: none
 	ready []int // rows that may arrive, in order of arrival
 }
 

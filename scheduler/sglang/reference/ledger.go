@@ -23,7 +23,7 @@ type ledger struct {
 	pass   *scheduler.Pass
 
 	freed []int32 // free slots that were used before, last freed on top
-	fresh int32   // slots from this number up were never used; they lie below freed, lowest on top
+	fresh int32   // slots from this number up were never used; they are below freed on the stack, lowest number on top
 	total int32
 
 	requests map[sim.RequestID][]int32 // slots of each request, in order

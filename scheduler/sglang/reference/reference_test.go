@@ -12,7 +12,7 @@ import (
 // Results equal reports of the reference for runs that no golden case covers: single-token pages, small clips,
 // unusual conservativeness, hundreds of retractions.
 func TestReferenceReports(t *testing.T) {
-	optional.Data(t, "golden") // with the traces in it
+	optional.Data(t, "golden") // golden data includes the traces
 	for _, want := range []struct {
 		trace                     string
 		page, pages, chunk, clip  int

@@ -25,9 +25,9 @@ type request struct {
 
 	rank    int   // sort key of the queue, highest first
 	place   int   // index in the running requests, or notRunning
-	gone    bool  // it was subtracted from the totals, and will be removed from the running requests
+	gone    bool  // the request was subtracted from the totals, and will be removed from the running requests
 	joined  int64 // decode step after which it started to run
-	clipped bool  // its remaining output is larger than ClipNewTokens
+	clipped bool  // the remaining output is larger than ClipNewTokens
 	// growing is true once it caches its pages in decode. The pages of a growing request after prot are not in the
 	// tree yet, but count as cached.
 	growing bool
@@ -35,7 +35,7 @@ type request struct {
 	// computed from its index.
 	stamped   int64
 	stampedAt int64
-	lastToken sim.Time // time of its last token, while it does not run
+	lastToken sim.Time // time of the last token, while the request does not run
 }
 
 const notRunning = -1

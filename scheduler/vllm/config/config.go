@@ -43,7 +43,7 @@ type Config struct {
 	BlockTokens   int          // tokens per KV block, a power of two from 2 to 1024
 	MaxLength     int          // maximum tokens of a sequence, including drafts; Unlimited switches the limit off
 	PrefixCaching bool         // reuse cached blocks across requests
-	Speculation   *Speculation // nil: no speculative decoding; not supported by the reference's rules
+	Speculation   *Speculation // settings of speculative decoding; nil: none; not supported by the reference's rules
 	Role          scheduler.Role
 	Transfer      scheduler.Transfer // used on prefill workers only
 	KeepSent      bool               // the KV blocks of a prompt are kept after it has left, until Release; not supported by the reference's rules or with Windows

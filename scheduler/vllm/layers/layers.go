@@ -269,7 +269,7 @@ func (p *Pool) addEntry(q *Sequence, block int) segment.Entry {
 }
 
 // Drop removes q as a holder of its blocks from `from` up to n in groups with windows, last to first. The blocks of q
-// before named have names. Drop returns how many blocks became free, and how many of them are cached.
+// before named have names. Drop returns how many blocks became free, and how many free blocks are cached.
 func (p *Pool) Drop(q *Sequence, from, n, named int) (free, cached int) {
 	for g := p.From; g < p.To; g++ {
 		free += p.freeUnnamed(n - max(named, from))

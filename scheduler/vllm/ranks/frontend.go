@@ -33,7 +33,7 @@ type frontEnd struct {
 	queue    []news   // reports not yet processed, by time
 	heard    news     // latest processed report
 	seen     []vllm.Counts
-	inFlight []int // by rank: number of assigned requests that have not completed
+	inFlight []int // number of assigned requests of each rank that have not completed
 	first    int   // rank that is preferred among ranks with equal scores
 	hub      coordinator
 }

@@ -20,7 +20,7 @@ type member struct {
 	told    vllm.Counts // load in the latest report to the coordinator
 	arrived vllm.Counts // load after new requests were queued
 	planned vllm.Counts // load after planning, if the pass began at once
-	nap     int         // ms of sleep before the pass
+	nap     int         // sleep before the pass in ms
 	ahead   bool        // the pass was planned while the previous pass ran
 	waits   bool        // the next pass is planned after the end of this pass
 	waited  bool        // this pass is planned after the end of the previous pass

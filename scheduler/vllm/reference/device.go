@@ -293,8 +293,8 @@ func (p *device) Release(s slot) {
 	p.releasePath(s, held)
 }
 
-// releasePath removes s as a holder of the first `held` blocks of its path. The last of these blocks that have no
-// holder then become a segment.
+// releasePath removes s as a holder of the first `held` blocks of its path. The last blocks that have no holder then
+// become a segment.
 func (p *device) releasePath(s slot, held int) {
 	if held == 0 {
 		return

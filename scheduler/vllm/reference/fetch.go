@@ -50,8 +50,8 @@ func (o *tiered) findInHost(r *request, skip int) (found []blocks.ID) {
 	return found
 }
 
-// reservePlaces reserves n blocks on the device for a fetch. If some of them must be copied to host memory first, the
-// request must wait. If there are not enough blocks even then, nothing is fetched.
+// reservePlaces reserves n blocks on the device for a fetch. If some blocks must be copied to host memory first, the
+// request must wait. If there are too few blocks even after such copies, nothing is fetched.
 func (o *tiered) reservePlaces(n int) blocks.Fetching {
 	got := o.takeBlocks(n)
 	emptied := o.Bursting()
@@ -146,7 +146,7 @@ func (o *tiered) canRetry(idle bool) bool {
 // request held blocks.
 //
 // A request that got too few blocks to continue keeps its blocks while other requests are before it. The first
-// waiting request may need exactly those blocks.
+// waiting request may need exactly the kept blocks.
 func (o *tiered) yieldBlocks() (gave bool) {
 	c := o.core
 	if c.waiting.front == none {

@@ -10,7 +10,7 @@ import (
 // naivePool is a literal block pool: every block is free, held, or inactive (cached and held by no request).
 type naivePool struct {
 	free       int
-	full       map[uint64]*naiveHeld // by sequence hash
+	full       map[uint64]*naiveHeld // held full blocks by sequence hash
 	partial    map[uint64]bool
 	inactive   naiveLineage
 	registered map[naiveKey]uint64 // sequence hash of every cached full block

@@ -20,7 +20,7 @@ type state uint8
 
 const (
 	gone      state = iota
-	waiting         // not admitted yet
+	waiting         // the request is not admitted yet
 	preempted       // preempted, and waiting again
 	irregular       // running, and visited in every pass
 	steady          // running and decoding: computed = length-1, allocated = length

@@ -35,8 +35,8 @@ type Rules struct {
 	// preempt.
 	LastVictim bool
 	// PastSelf plans the next running request after a request was preempted for lack of blocks for its next tokens.
-	// Without PastSelf, no further running request gets tokens in the pass after such a preemption. With first come,
-	// first served, such a request is always the last one running.
+	// Without PastSelf, no further running request gets tokens in the pass after a request preempted itself. With
+	// first come, first served, the last running request is always the one preempted.
 	PastSelf bool
 	// KeepNext plans the request after a request that preempted another request. Without KeepNext, the priority order
 	// skips one request in this pass for each preempted request in front that had no tokens in the pass.

@@ -222,7 +222,7 @@ func (t *Lists) cut(i ID, at int32) (upper ID) {
 }
 
 // Hold adds a holder to the blocks of i from `from` up to end, which become a separate segment. Hold returns held
-// with these blocks, and how many of them were idle.
+// with the new blocks, and how many of the new blocks were idle.
 func (t *Lists) Hold(i ID, held []Holding, from, end int32) (all []Holding, idle int) {
 	if t.All[i].Lo < from {
 		i = t.cut(i, from)
