@@ -2,7 +2,7 @@
 //
 // A Context belongs to a request and has two signals. Stop asks the request to finish early and return its result so
 // far. Kill asks it to end at once, usually because its client has disconnected. A signal also reaches the children,
-// which are the calls on behalf of the request. It is never withdrawn.
+// which are the calls on behalf of the request. A signal is never withdrawn.
 //
 // Callers send both signals explicitly. Go's context.Context is separate: it ends when the consumer of a result has
 // left. WithGo, WithStop and FromGo convert between the two.
@@ -18,10 +18,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Context carries the stop signals of a request. It is safe for concurrent use. Repeated calls of a method have no
-// further effect.
+// Context carries the stop signals of a request. Context is safe for concurrent use. Repeated calls of a method have
+// no further effect.
 //
-// Its state only increases: live, stopped, killed. Killed includes stopped.
+// The state of a Context only increases: live, stopped, killed. Killed includes stopped.
 type Context interface {
 	// ID returns the request's id. Calls on behalf of a request have the same id.
 	ID() string
@@ -59,7 +59,7 @@ type node struct {
 	// target is the highest requested state. The call that raises it passes it to the children. A call that finds it
 	// already raised returns, which ends a cycle of links.
 	target atomic.Int32
-	// state is the visible state. It equals target after all children have been called.
+	// state is the visible state. state equals target after all children have been called.
 	state atomic.Int32
 
 	mu       sync.Mutex // guards the fields below; never held while another context is called
@@ -94,8 +94,8 @@ func (n *node) Killed() <-chan struct{}  { return n.kill }
 func (n *node) Stop()                    { n.raiseTo(stopped) }
 func (n *node) Kill()                    { n.raiseTo(killed) }
 
-// raiseTo raises the state of n and its descendants. It first sets target, then calls the children in the order of
-// their links, then shows the state.
+// raiseTo raises the state of n and its descendants. raiseTo first sets target, then calls the children in the order
+// of their links, then shows the state.
 func (n *node) raiseTo(to int32) {
 	for {
 		at := n.target.Load()
@@ -167,8 +167,8 @@ func (n *node) Unlink(child Context) {
 	}
 }
 
-// WithGo returns a context.Context that ends when c is killed, and that contains c (From). It needs no goroutine and
-// no release.
+// WithGo returns a context.Context that ends when c is killed, and that contains c (From). WithGo needs no goroutine
+// and no release.
 func WithGo(c Context) context.Context {
 	return &goContext{c, c.Killed()}
 }

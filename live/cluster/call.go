@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// call records the progress of one request. It is a route.Observer.
+// call records the progress of one request. call is a route.Observer.
 type call struct {
 	placed func() // called when the request has a worker or waits for a worker
 

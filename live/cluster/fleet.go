@@ -19,8 +19,8 @@ type Fleet struct {
 	lose  context.CancelCauseFunc
 }
 
-// NewFleet returns a fleet without workers. The standard error of workers is written to log, one write at a time.
-// Their standard output is discarded.
+// NewFleet returns a fleet without workers. The standard error of workers is written to log, one write at a time. The
+// standard output of workers is discarded.
 func NewFleet(log io.Writer) *Fleet {
 	f := &Fleet{log: &shared{w: log}}
 	f.alive, f.lose = context.WithCancelCause(context.Background())
@@ -84,7 +84,7 @@ func (f *Fleet) Err() error { return context.Cause(f.alive) }
 // ErrKilled is the error if workers did not end in time.
 var ErrKilled = errors.New("worker processes had to be killed")
 
-// Stop asks all workers to end and waits for them. When ctx ends it kills the remaining workers. It may be called
+// Stop asks all workers to end and waits for them. When ctx ends it kills the remaining workers. Stop may be called
 // once.
 func (f *Fleet) Stop(ctx context.Context) error {
 	for _, p := range f.procs {

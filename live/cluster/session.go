@@ -28,7 +28,7 @@ type Session struct {
 	model   string
 }
 
-// Open waits until all workers are available. It fails when ctx ends or when a worker of the fleet ends.
+// Open waits until all workers are available. Open fails when ctx ends or when a worker of the fleet ends.
 func Open(ctx context.Context, rt *drt.Runtime, o Options) (_ *Session, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)

@@ -1,5 +1,6 @@
-// Package cluster replays a workload on engines in other processes. It uses the driver, the collector and the report
-// of a replay in real time. Requests are calls over the network instead of calls of workers in this process.
+// Package cluster replays a workload on engines in other processes. The package uses the driver, the collector and
+// the report of a replay in real time. Requests are calls over the network instead of calls of workers in this
+// process.
 //
 // Read target.go (a request of the workload as a call), call.go (the times of a call), tokens.go (its prompt),
 // failures.go (failed requests), then session.go (the connection to workers) and fleet.go (worker processes that this
@@ -28,10 +29,10 @@ const parting = 500 * time.Millisecond
 // patience is how long a request may wait for a worker before the next request arrives.
 const patience = 2 * time.Millisecond
 
-// Target serves the requests of a workload by calls. It implements online.Target.
+// Target serves the requests of a workload by calls. Target implements online.Target.
 //
-// The recorder receives a request after it has completed. Its admission is the time of the worker's prologue, and
-// each token has the time when its frame was read. For a failed request only the arrival is recorded.
+// The recorder receives a request after it has completed. The admission of a request is the time of the worker's
+// prologue. Each token has the time when its frame was read. For a failed request only the arrival is recorded.
 type Target struct {
 	engines engine.Target
 	tokens  *tokens

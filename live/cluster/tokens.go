@@ -33,7 +33,7 @@ func newTokens(w *loadgen.Workload) *tokens {
 	return t
 }
 
-// numberIDs numbers the hash ids in the order of their first occurrence. It is used if they exceed 32 bits.
+// numberIDs numbers the hash ids in the order of their first occurrence. numberIDs is used if the ids exceed 32 bits.
 func (t *tokens) numberIDs(w *loadgen.Workload) {
 	t.numbers = make(map[uint64]uint32)
 	for i := range w.Turns {
@@ -45,7 +45,7 @@ func (t *tokens) numberIDs(w *loadgen.Workload) {
 	}
 }
 
-// promptOf returns the prompt of q. It is safe for concurrent use.
+// promptOf returns the prompt of q. promptOf is safe for concurrent use.
 func (t *tokens) promptOf(q *sim.Request) []uint32 {
 	turn := t.workload.Sessions[q.Session].First
 	for range q.Turn {

@@ -71,7 +71,7 @@ func allChecks() []check {
 	}
 }
 
-// Run checks the engines that factory returns, which must be new and not started. It returns the first failure as a
+// Run checks the engines that factory returns, which must be new and not started. Run returns the first failure as a
 // *Failure, or nil.
 func Run(t T, factory func() engine.Engine, options ...Option) error {
 	t.Helper()
@@ -84,7 +84,7 @@ func Run(t T, factory func() engine.Engine, options ...Option) error {
 	}, options...)
 }
 
-// Each is Run for callers that are not tests. It calls show after every check. A check that does not apply has an
+// Each is Run for callers that are not tests. Each calls show after every check. A check that does not apply has an
 // error of type *Skipped, which is not a failure.
 func Each(ctx context.Context, factory func() engine.Engine, show func(name string, err error), options ...Option) error {
 	k := &kit{factory: factory, change: func(*engine.Request) {}, patience: time.Minute}
@@ -111,8 +111,8 @@ func (k *kit) cleanUpEngine(ctx context.Context) {
 	}
 }
 
-// callGuarded calls a method of an engine. It returns an error if the method panics or does not return within the
-// kit's patience.
+// callGuarded calls a method of an engine. callGuarded returns an error if the method panics or does not return
+// within the kit's patience.
 func (k *kit) callGuarded(ctx context.Context, call func(context.Context) error) error {
 	_, err := callWithin(ctx, k.patience, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, call(ctx)
@@ -155,7 +155,7 @@ func (k *kit) newRequest() *engine.Request {
 	return rq
 }
 
-// Name is the name of a failure. It is an error, so that errors.Is finds it in the error of Run.
+// Name is the name of a failure. Name is an error, so that errors.Is finds it in the error of Run.
 type Name string
 
 // Names of failures.

@@ -19,7 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counter is an engine that counts: token 0, 1, 2, … up to max_tokens. It follows the contract, except for its flaw.
+// counter is an engine that counts: token 0, 1, 2, … up to max_tokens. counter follows the contract, except for its
+// flaw.
 type counter struct {
 	engine.Defaults
 	flaw     flaw
@@ -96,7 +97,7 @@ func (c *counter) Generate(ctx context.Context, rq *engine.Request, rc engine.Ge
 	}, nil
 }
 
-// count yields tokens up to the limit. It reports whether it yielded a terminal.
+// count yields tokens up to the limit. count reports whether it yielded a terminal.
 func (c *counter) count(ctx context.Context, rq *engine.Request, rc engine.GenContext, yield func(*engine.Chunk, error) bool) bool {
 	prompt, limit := uint32(len(rq.TokenIDs)), rq.MaxTokens(16)
 	for i := range limit {

@@ -29,7 +29,7 @@ type ahead struct {
 	ended sync.WaitGroup
 }
 
-// newAhead starts to make bodies. It returns when maxAhead bytes, or all first bodies, are ready.
+// newAhead starts to make bodies. newAhead returns when maxAhead bytes, or all first bodies, are ready.
 func newAhead(w *loadgen.Workload, makeBody func(turn int32) []byte) *ahead {
 	a := &ahead{make: makeBody, ready: map[int32][]byte{}, taken: map[int32]struct{}{}}
 	a.wake, a.made = sync.NewCond(&a.mu), sync.NewCond(&a.mu)
@@ -91,7 +91,7 @@ func (a *ahead) expect(turn int32) {
 	a.wake.Signal()
 }
 
-// takeBody returns the body of a turn. It makes the body if it is not ready.
+// takeBody returns the body of a turn. takeBody makes the body if it is not ready.
 func (a *ahead) takeBody(turn int32) []byte {
 	a.mu.Lock()
 	body, begun := a.ready[turn]

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// BenchmarkPace measures how late requests are sent. It plays 3 s of 1,000 requests per second, and of 100 per second
-// with long prompts, against a server in this process. It requires an idle machine.
+// BenchmarkPace measures how late requests are sent. BenchmarkPace plays 3 s of 1,000 requests per second, and of 100
+// per second with long prompts, against a server in this process. BenchmarkPace requires an idle machine.
 func BenchmarkPace(b *testing.B) {
 	for _, c := range []struct{ perSecond, tokens int }{{1000, 100}, {100, 20_000}} {
 		b.Run(fmt.Sprintf("persecond=%d/tokens=%d", c.perSecond, c.tokens), func(b *testing.B) {

@@ -51,13 +51,14 @@ func NewWords(w *loadgen.Workload, path string, salt uint64) (*Prompts, error) {
 	return p, nil
 }
 
-// NewIDs returns prompts of token ids below n. Their lengths are exact on every server that accepts token ids.
+// NewIDs returns prompts of token ids below n. The lengths of the prompts are exact on every server that accepts
+// token ids.
 func NewIDs(w *loadgen.Workload, n int, salt uint64) *Prompts {
 	return &Prompts{workload: w, block: cmp.Or(w.TraceBlock, 512), ids: n, salt: salt}
 }
 
-// CheckBlocks rejects a workload with prompts that are shorter than their blocks. Its ids represent fewer tokens than
-// declared, and its prompts would share the wrong prefixes.
+// CheckBlocks rejects a workload with prompts that are shorter than their blocks. The ids of such a workload
+// represent fewer tokens than declared, and its prompts would share the wrong prefixes.
 func CheckBlocks(w *loadgen.Workload) error {
 	block, bad := cmp.Or(w.TraceBlock, 512), 0
 	least, most := 1, math.MaxInt // range of tokens per id that fits all turns

@@ -39,7 +39,7 @@ type Options struct {
 	Timeout                     time.Duration // timeout of a request
 }
 
-// Target serves the requests of a workload by calls. It implements online.Target.
+// Target serves the requests of a workload by calls. Target implements online.Target.
 //
 // The recorder receives a request after it has completed.
 type Target struct {
@@ -86,7 +86,7 @@ func NewTarget(o Options, p *Prompts, run *measure.Run, kept *Kept) (*Target, er
 	return t, nil
 }
 
-// Begin returns t as the target of a replay on a clock. It prepares connections and bodies, so that the first
+// Begin returns t as the target of a replay on a clock. Begin prepares connections and bodies, so that the first
 // requests are not late. Close releases them.
 func (t *Target) Begin(ctx context.Context, rec *online.Recorder, clock *online.Clock) online.Target {
 	t.rec, t.clock = rec, clock
@@ -119,7 +119,7 @@ func (t *Target) openConnections(ctx context.Context) {
 	all.Wait()
 }
 
-// Close releases the resources of the target. It serves no further requests.
+// Close releases the resources of the target. Close serves no further requests.
 func (t *Target) Close() {
 	if t.ahead != nil {
 		t.ahead.close()

@@ -36,8 +36,8 @@ func (rt *Runtime) isAnnounced(key string) bool {
 	return rt.announced[key] != nil
 }
 
-// Publish sends a message to the current subscribers of a NATS subject. It does not wait for the subscribers, and
-// returns an error while NATS is not connected.
+// Publish sends a message to the current subscribers of a NATS subject. Publish does not wait for the subscribers,
+// and returns an error while NATS is not connected.
 func (rt *Runtime) Publish(subject string, payload []byte) error {
 	if err := rt.plane.nats.conn.Publish(subject, payload); err != nil {
 		return fault.New(fault.CannotConnect, "publish to %s: %w", subject, err)

@@ -102,7 +102,7 @@ type caller struct {
 	from *wire.Reader
 }
 
-// ask sends a request without a drt.Client. It returns the worker's connection after hello and prologue.
+// ask sends a request without a drt.Client. ask returns the worker's connection after hello and prologue.
 func ask(t *testing.T, conn *nats.Conn, subject, payload string) caller {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -43,7 +43,7 @@ func (v *vigil) beginWait() {
 	}
 }
 
-// extendWait sets the deadline again after a heartbeat. It reports false if the time for an item is over.
+// extendWait sets the deadline again after a heartbeat. extendWait reports false if the time for an item is over.
 func (v *vigil) extendWait() bool {
 	now := time.Now()
 	if v.items > 0 && now.Sub(v.began) >= v.items {

@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// A caller waits for a silent worker while heartbeats arrive. It drops a worker without heartbeats, even if no limit
-// between items is set.
+// A caller waits for a silent worker while heartbeats arrive. The caller drops a worker without heartbeats, even if
+// no limit between items is set.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	_, config := servers(t, stack.Options{})

@@ -137,8 +137,8 @@ func (c *callers) takeExpected(subject string) *expected {
 	return e
 }
 
-// expectWorker registers a call to an instance. It returns an error if discovery removed the instance within the last
-// Tombstone.
+// expectWorker registers a call to an instance. expectWorker returns an error if discovery removed the instance
+// within the last Tombstone.
 func (c *callers) expectWorker(p place) (*expected, error) {
 	e := &expected{subject: cancel.NewID(), place: p, arrival: make(chan arrival, 1)}
 	e.alive, e.fail = context.WithCancelCause(context.Background())

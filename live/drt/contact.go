@@ -47,7 +47,7 @@ func newContact(client *clientv3.Client, log *slog.Logger) *contact {
 	return &contact{client: client, log: log, heard: time.Now(), renewed: make(chan struct{}), members: make(map[*contactReader]struct{})}
 }
 
-// follow asks etcd every second, and at once after a lost connection, until ctx ends. It calls renewed after a
+// follow asks etcd every second, and at once after a lost connection, until ctx ends. follow calls renewed after a
 // reconnection.
 func (c *contact) follow(ctx context.Context, renewed func()) {
 	var wg sync.WaitGroup

@@ -115,7 +115,8 @@ func TestFaultCutOff(t *testing.T) {
 	within(t, "cut off from etcd: no instance any more", began, ttl+2*time.Second)
 }
 
-// asCaller is the environment variable with the server addresses. It makes this program run a caller with 20 streams.
+// asCaller is the environment variable with the server addresses. asCaller makes this program run a caller with 20
+// streams.
 const asCaller = "REPLAY_TEST_CALLER"
 
 func callForEver(text string) error {

@@ -13,8 +13,8 @@ import (
 // ErrLeaseLost means that the lease of a runtime was lost.
 var ErrLeaseLost = errors.New("the lease is lost")
 
-// ErrNoInstances means that the called endpoint or instance is not served, and nothing was sent. It is the cause of a
-// CannotConnect.
+// ErrNoInstances means that the called endpoint or instance is not served, and nothing was sent. ErrNoInstances is
+// the cause of a CannotConnect.
 var ErrNoInstances = errors.New("no instances")
 
 // refusalError returns the caller's error for a worker's refusal.

@@ -50,7 +50,7 @@ func connectEtcd(ctx, lifetime context.Context, config *Config) (*etcdStore, err
 	return &etcdStore{client, config, newContact(client, config.Log), lifetime}, nil
 }
 
-// reconnectParams returns the backoff of reconnections. It is short because a lease expires soon.
+// reconnectParams returns the backoff of reconnections. The backoff is short because a lease expires soon.
 func reconnectParams() grpc.ConnectParams {
 	return grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
@@ -76,8 +76,8 @@ func (s *etcdStore) grantLeaseAs(ctx context.Context, id uint64, ttl time.Durati
 	return nil
 }
 
-// renewLease restarts the time of a lease. It returns errLeaseGone if the lease does not exist. After any other error
-// the lease may still exist.
+// renewLease restarts the time of a lease. renewLease returns errLeaseGone if the lease does not exist. After any
+// other error the lease may still exist.
 func (s *etcdStore) renewLease(ctx context.Context, id uint64) error {
 	_, err := s.client.KeepAliveOnce(ctx, clientv3.LeaseID(id))
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
@@ -95,7 +95,7 @@ func (s *etcdStore) revokeLease(ctx context.Context, id uint64) error {
 	return err
 }
 
-// createKeys writes all pairs under a lease, or none. It fails if a key exists under another lease.
+// createKeys writes all pairs under a lease, or none. createKeys fails if a key exists under another lease.
 func (s *etcdStore) createKeys(ctx context.Context, lease uint64, pairs []pair) error {
 	var absent []clientv3.Cmp
 	var puts, gets []clientv3.Op

@@ -13,7 +13,7 @@ func (s *Serving) Active() int {
 func PatientConn(c net.Conn) net.Conn { return patientConn{c} }
 
 // HoldUp waits until a call waits for its worker. Then it keeps the runtime from reading workers that call home until
-// the caller calls release. It returns nil if no call waits before over is closed.
+// the caller calls release. HoldUp returns nil if no call waits before over is closed.
 func (rt *Runtime) HoldUp(over <-chan struct{}) (release func()) {
 	for {
 		rt.homes.mu.Lock()

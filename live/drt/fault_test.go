@@ -203,8 +203,8 @@ func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-c
 	return requests
 }
 
-// A call fails if its worker does not call home in time. It fails at once if the worker's key is removed. Further
-// calls fail until the tombstone ends.
+// A call fails if its worker does not call home in time. The call fails at once if the worker's key is removed.
+// Further calls fail until the tombstone ends.
 func TestNeverCallsHome(t *testing.T) {
 	for _, acknowledges := range []bool{true, false} {
 		t.Run(fmt.Sprint("acknowledges ", acknowledges), func(t *testing.T) { neverCallsHome(t, acknowledges) })

@@ -132,8 +132,8 @@ func (l layout) encodeInstance(i Instance) []byte {
 	return b
 }
 
-// decodeInstance decodes the value of a key. It returns errOther if the value is not of the endpoint want: the key
-// prefix of "generate" also matches keys of "generate-2".
+// decodeInstance decodes the value of a key. decodeInstance returns errOther if the value is not of the endpoint
+// want: the key prefix of "generate" also matches keys of "generate-2".
 func (l layout) decodeInstance(value []byte, want Name) (Instance, error) {
 	var r record
 	if err := json.Unmarshal(value, &r); err != nil {

@@ -16,7 +16,7 @@ type Request struct {
 	// Headers are sent with the request, with keys in lower case, for example traceparent, tracestate, request-id and
 	// x-request-id.
 	Headers map[string]string
-	// Size is the size of the request's frame in bytes. It is set for handlers.
+	// Size is the size of the request's frame in bytes. Size is set for handlers.
 	Size int
 	// SentNS is the time when the caller sent the request, as Unix time in ns; 0: unknown.
 	SentNS uint64
@@ -33,15 +33,15 @@ type Item struct {
 	// not counted as a cancellation.
 	Last bool `json:"-"`
 	// More means that the next item is available without waiting. If a handler sets it, both items are sent in one
-	// write. It is also set for callers.
+	// write. More is also set for callers.
 	More bool `json:"-"`
-	// At is when the item's frame was read. It is set for callers.
+	// At is when the item's frame was read. At is set for callers.
 	At time.Time `json:"-"`
 }
 
-// Handler answers the requests of an endpoint. It is called concurrently.
+// Handler answers the requests of an endpoint. Handler is called concurrently.
 //
-// If it returns an error, the call fails with that error. It yields later errors as the last item, and callers
-// receive them with their type. rc asks for the end of the request. ctx ends when no more items are read, on every
-// path, and contains rc (cancel.From). The handler must pass both to its own calls.
+// If a handler returns an error, the call fails with that error. A handler yields later errors as the last item, and
+// callers receive them with their type. rc asks for the end of the request. ctx ends when no more items are read, on
+// every path, and contains rc (cancel.From). The handler must pass both to its own calls.
 type Handler func(ctx context.Context, rc cancel.Context, rq *Request) (iter.Seq2[Item, error], error)

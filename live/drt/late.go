@@ -47,7 +47,7 @@ func (c *callers) awaitLate(ctx context.Context, rc cancel.Context, e *expected)
 	return arrival{}, fault.New(fault.ConnectionTimeout, "%v: instance %s has not called home in %v", e.place.name, hexID(e.place.id), c.config.CallHome)
 }
 
-// callItself connects to this process like a worker. It returns when the connection has been accepted.
+// callItself connects to this process like a worker. callItself returns when the connection has been accepted.
 func (c *callers) callItself(ctx context.Context) error {
 	e := &expected{subject: cancel.NewID(), arrival: make(chan arrival, 1)}
 	c.mu.Lock()

@@ -20,10 +20,10 @@ func (rt *Runtime) takeLease(ctx context.Context) error {
 	return nil
 }
 
-// leaveTry is the timeout of each attempt to revoke the lease. It also limits the wait of Close.
+// leaveTry is the timeout of each attempt to revoke the lease. leaveTry also limits the wait of Close.
 const leaveTry = 2 * time.Second
 
-// Leave revokes the lease, which removes all its keys. From then on no key is registered. It retries until etcd
+// Leave revokes the lease, which removes all its keys. From then on no key is registered. Leave retries until etcd
 // answers or the runtime is closed. The channel is closed after the removal of the keys.
 func (rt *Runtime) Leave() <-chan struct{} {
 	rt.mu.Lock()
@@ -75,8 +75,8 @@ func (rt *Runtime) keepLease(id uint64) {
 	}
 }
 
-// renewUntilLost renews the lease after each third of its time, and at once when a check is requested. It returns
-// when the lease is or may be lost.
+// renewUntilLost renews the lease after each third of its time, and at once when a check is requested. renewUntilLost
+// returns when the lease is or may be lost.
 func (rt *Runtime) renewUntilLost(id uint64) error {
 	third := rt.config.Lease / 3
 	wait, renewed := third, time.Now()

@@ -135,7 +135,7 @@ func await(t *testing.T, c *drt.Client, want int) {
 	}
 }
 
-// collect reads a stream to its end. It returns the data of its items, and its error.
+// collect reads a stream to its end. collect returns the data of the items, and the error of the stream.
 func collect(s *drt.Stream) (string, error) {
 	var all []string
 	for item, err := range s.Items() {

@@ -49,7 +49,8 @@ func (j *journey) sendFirst() (*Stream, error) {
 	return s, nil
 }
 
-// sendRest sends the remaining request to another instance. It returns nil if no move is allowed or all moves fail.
+// sendRest sends the remaining request to another instance. sendRest returns nil if no move is allowed or all moves
+// fail.
 func (j *journey) sendRest(err error) *Stream {
 	for !j.rc.IsStopped() && j.ctx.Err() == nil && j.takeMove(err) {
 		rest, bad := j.restOfRequest()

@@ -238,7 +238,7 @@ func newAnswer(to string, no *refusal) *nats.Msg {
 	return answer
 }
 
-// serveShared serves subjects that other workers serve, too. Its stop function drains the subscriptions, which a
+// serveShared serves subjects that other workers serve, too. The stop function drains the subscriptions, which a
 // single endpoint of a micro service cannot do.
 func (p *natsPlane) serveShared(s serving) (func(), error) {
 	var all []*nats.Subscription
@@ -310,8 +310,8 @@ func (p *natsPlane) sendRequest(ctx context.Context, to Instance, m message) err
 	return p.unreachedError(to, err)
 }
 
-// unreachedError returns a CannotConnect. It includes errUnsettled if NATS is or was recently disconnected, so that
-// the instance is not blamed.
+// unreachedError returns a CannotConnect. unreachedError includes errUnsettled if NATS is or was recently
+// disconnected, so that the instance is not blamed.
 func (p *natsPlane) unreachedError(to Instance, err error) error {
 	if p.isUnsettled() {
 		err = fmt.Errorf("%w: %w", errUnsettled, err)

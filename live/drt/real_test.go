@@ -47,7 +47,7 @@ func etcd(t *testing.T, s *stack.Stack) *clientv3.Client {
 	return c
 }
 
-// An instance is registered in both layouts under its lease. Its subjects belong to a micro service.
+// An instance is registered in both layouts under its lease. The subjects of the instance belong to a micro service.
 func TestRegistration(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)

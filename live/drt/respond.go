@@ -55,7 +55,7 @@ func (r *respondent) answerRequest(received time.Time) {
 	r.pulling.Wait()
 }
 
-// dialCaller connects to the caller. It uses the shared connection if the caller supports it.
+// dialCaller connects to the caller. dialCaller uses the shared connection if the caller supports it.
 func (r *respondent) dialCaller(ctx context.Context) (conn net.Conn, err error) {
 	rt, shared := r.serving.endpoint.rt, r.rq.Headers[sharedHeader]
 	ctx, release := context.WithTimeout(ctx, rt.config.CallHome)
@@ -177,7 +177,7 @@ func (r *respondent) recoverPanic(err *error) {
 }
 
 // forwardItems sends the items until the sequence ends, the request is killed, or StopDrain has passed after a stop.
-// It reports whether the end must be sent.
+// forwardItems reports whether the end must be sent.
 func (r *respondent) forwardItems(items iter.Seq2[Item, error], w *frameWriter, received time.Time) bool {
 	whole := make(chan struct{})
 	r.pulling.Go(func() {

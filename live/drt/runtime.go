@@ -117,7 +117,7 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 	return rt.takeLease(ctx)
 }
 
-// ID returns the id of this runtime's instances, which is the id of its lease and never changes. It is 0 with
+// ID returns the id of this runtime's instances, which is the id of its lease and never changes. The id is 0 with
 // CallsOnly.
 func (rt *Runtime) ID() uint64 { return rt.id }
 

@@ -21,8 +21,8 @@ type ServeOptions struct {
 	Bare    bool                // items are sent as their data only, without an envelope, as some callers require
 }
 
-// Serving is an endpoint that this runtime serves. It is discoverable between Register and Unregister, and accepts
-// requests from Serve to Refuse.
+// Serving is an endpoint that this runtime serves. Serving is discoverable between Register and Unregister, and
+// accepts requests from Serve to Refuse.
 type Serving struct {
 	endpoint *Endpoint
 	handler  Handler
@@ -167,7 +167,7 @@ func (s *Serving) killAll() {
 	}
 }
 
-// takeRequest answers one request. It runs in a separate goroutine.
+// takeRequest answers one request. takeRequest runs in a separate goroutine.
 func (s *Serving) takeRequest(m message) {
 	rq, home, kind, err := s.decodeRequest(m)
 	var transit time.Duration

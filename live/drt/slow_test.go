@@ -29,8 +29,8 @@ func flood(ctx context.Context, rc cancel.Context, _ *drt.Request) (iter.Seq2[dr
 	}, nil
 }
 
-// A request of a caller that does not read is killed at the limit. Its memory is limited, and it does not delay other
-// calls.
+// A request of a caller that does not read is killed at the limit. The memory of the request is limited, and the
+// request does not delay other calls.
 func TestSlowCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	config := hub.Config()
@@ -135,8 +135,8 @@ func goroutines() []string {
 	})
 }
 
-// A caller that gets no processor time does not read workers that call home. It does not blame the worker: the call
-// continues when the caller runs again.
+// A caller that gets no processor time does not read workers that call home. Such a caller does not blame the worker:
+// the call continues when the caller runs again.
 func TestBusyCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, join(t, hub.Config()), "generate", counter, drt.ServeOptions{})

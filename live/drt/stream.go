@@ -179,7 +179,7 @@ func (s *Stream) continueWith(next *Stream) *Stream {
 	return next
 }
 
-// Close ends the stream. It kills a request that is not finished.
+// Close ends the stream. Close kills a request that is not finished.
 func (s *Stream) Close() {
 	if next := s.after.Load(); next != nil {
 		next.Close()

@@ -35,9 +35,9 @@ type watched[T any] struct {
 	doubtful bool  // etcd has lost its data, and this key was not written again
 }
 
-// watchValues calls show with all values of keys, in any order, now and after every change until the store closes. It
-// returns after the first call of show. While etcd is down, the known values are kept. If etcd has lost its data,
-// missing keys are kept for the time hold, so that their owners can write them again.
+// watchValues calls show with all values of keys, in any order, now and after every change until the store closes.
+// watchValues returns after the first call of show. While etcd is down, the known values are kept. If etcd has lost
+// its data, missing keys are kept for the time hold, so that their owners can write them again.
 func watchValues[T any](ctx context.Context, s *etcdStore, keys keysOf, decode func([]byte) (T, error), show func([]T)) error {
 	w := &etcdWatch[T]{store: s, keysOf: keys, decode: decode, show: show}
 	member := s.contact.join()
@@ -105,7 +105,7 @@ func (w *etcdWatch[T]) isOtherHistory(r *clientv3.GetResponse) bool {
 	return false
 }
 
-// noteValue stores the value of a key. It skips a value that decode rejects.
+// noteValue stores the value of a key. noteValue skips a value that decode rejects.
 func (w *etcdWatch[T]) noteValue(key string, value []byte, created int64) {
 	v, err := w.decode(value)
 	switch {
@@ -135,8 +135,8 @@ func (w *etcdWatch[T]) dropDoubtful() {
 	w.showAll()
 }
 
-// followChanges shows changes until ctx ends. It lists all keys again after the connection was lost, the needed
-// history was compacted, or the watch failed.
+// followChanges shows changes until ctx ends. followChanges lists all keys again after the connection was lost, the
+// needed history was compacted, or the watch failed.
 func (w *etcdWatch[T]) followChanges(ctx context.Context, member *contactReader) {
 	for backoff := 100 * time.Millisecond; ; {
 		member.noteListed()
@@ -167,8 +167,8 @@ func (w *etcdWatch[T]) followChanges(ctx context.Context, member *contactReader)
 	}
 }
 
-// streamChanges shows changes since the last revision. It reports whether there were changes, and whether the watch
-// ended because the connection to etcd was lost and restored.
+// streamChanges shows changes since the last revision. streamChanges reports whether there were changes, and whether
+// the watch ended because the connection to etcd was lost and restored.
 func (w *etcdWatch[T]) streamChanges(ctx context.Context, member *contactReader) (some, lost bool) {
 	ctx, release := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer release()

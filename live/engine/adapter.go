@@ -180,8 +180,8 @@ func describeElement(c *Chunk, err error) string {
 	return fmt.Sprintf("a chunk with %d tokens", len(c.TokenIDs))
 }
 
-// Target serves requests: an engine in this process (Adapter), or the workers of an endpoint (Remote). It follows the
-// rules of Adapter.Generate.
+// Target serves requests: an engine in this process (Adapter), or the workers of an endpoint (Remote). Target follows
+// the rules of Adapter.Generate.
 type Target interface {
 	Generate(ctx context.Context, rc cancel.Context, rq *Request, headers map[string]string) (iter.Seq2[*Chunk, error], error)
 }

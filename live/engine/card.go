@@ -15,8 +15,8 @@ type Mode string
 const (
 	// Aggregated workers serve complete requests.
 	Aggregated Mode = "agg"
-	// Prefill workers compute the prompt and one token. Their terminal has the data for the decode worker in
-	// DisaggregatedParams.
+	// Prefill workers compute the prompt and one token. The terminal of a prefill worker has the data for the decode
+	// worker in DisaggregatedParams.
 	Prefill Mode = "prefill"
 	// Decode workers continue after the prefill, and refuse requests without a PrefillResult. Abort is called only
 	// after the first token, so that a transfer of KV blocks does not lose its receiver.

@@ -19,8 +19,8 @@ import (
 )
 
 // The published package's cards have other names for the same content: two names of the model, for users and for
-// paths, types of requests as flags in a string, and modes as roles. They also have the paths and digests of the
-// model's files.
+// paths, types of requests as flags in a string, and modes as roles. The published cards also have the paths and
+// digests of the model's files.
 
 // flagged is an endpoint type and its flag in such cards.
 type flagged struct {

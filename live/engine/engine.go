@@ -31,8 +31,8 @@ type Engine interface {
 	// start must be abandoned.
 	Start(ctx context.Context, workerID uint64) (EngineConfig, error)
 
-	// Generate serves one request. It is called concurrently. A returned error means that nothing was started. All
-	// later errors are yielded. The sequence ends with exactly one terminal: a chunk with a finish reason, or an
+	// Generate serves one request. Generate is called concurrently. A returned error means that nothing was started.
+	// All later errors are yielded. The sequence ends with exactly one terminal: a chunk with a finish reason, or an
 	// error. The sequence is read once.
 	//
 	// There are two signals. If rc is stopped or killed, a caller asked for the end: yield a terminal chunk with
@@ -40,15 +40,15 @@ type Engine interface {
 	// of the sequence. Release the resources of a request in a defer inside the sequence, not in Abort.
 	Generate(ctx context.Context, rq *Request, rc GenContext) (iter.Seq2[*Chunk, error], error)
 
-	// Abort is called when a request is stopped or killed, and at no other end. It must not block. The sequence may
-	// still be running.
+	// Abort is called when a request is stopped or killed, and at no other end. Abort must not block. The sequence
+	// may still be running.
 	Abort(rc cancel.Context)
 
-	// Drain waits for the requests in flight. It is called before Cleanup, while the runtime still works.
+	// Drain waits for the requests in flight. Drain is called before Cleanup, while the runtime still works.
 	Drain(ctx context.Context) error
 
-	// Cleanup releases all resources. It is called once after Start was called, also if Start failed. It must work if
-	// it is called again or without a Start.
+	// Cleanup releases all resources. Cleanup is called once after Start was called, also if Start failed. Cleanup
+	// must work if it is called again or without a Start.
 	Cleanup(ctx context.Context) error
 }
 
@@ -91,7 +91,7 @@ type EngineConfig struct {
 // socket, or both.
 type KVEventSource struct {
 	DPRank int
-	// OnReady receives the worker's sink. It is nil if the engine only publishes on a socket.
+	// OnReady receives the worker's sink. The sink is nil if the engine only publishes on a socket.
 	OnReady func(KVEventSink)
 	// Zmq is the socket on which the engine publishes.
 	Zmq *ZmqSource
@@ -104,7 +104,7 @@ type ZmqSource struct {
 }
 
 // KVEventSink receives batches of KV events in order, one event per element. Publisher and engine agree on the type
-// of the events. It does not block.
+// of the events. KVEventSink does not block.
 type KVEventSink func(events []any)
 
 // KVEventsEngine is an Engine with KV events.

@@ -47,8 +47,8 @@ func (g *generation) NotifyFirstToken() { g.once.Do(func() { close(g.first) }) }
 // Metadata returns the request's headers.
 func (g *generation) Metadata() map[string]string { return g.metadata }
 
-// watchSignals calls Abort when the request is stopped or killed, and ends the engine's ctx when it is killed. It
-// ends with the sequence.
+// watchSignals calls Abort when the request is stopped or killed, and ends the engine's ctx when it is killed.
+// watchSignals ends with the sequence.
 func (g *generation) watchSignals() {
 	defer close(g.quiet)
 	gone, aborting, killed := g.ctx.Done(), g.Stopped(), g.Killed()
@@ -91,8 +91,8 @@ func (g *generation) callAbort() {
 	g.adapter.engine.Abort(g.Context)
 }
 
-// dropSequence ends a request when its consumer has left without reading. It reads one element of the sequence and
-// drops it, so that the engine can release its resources.
+// dropSequence ends a request when its consumer has left without reading. dropSequence reads one element of the
+// sequence and drops it, so that the engine can release its resources.
 func (g *generation) dropSequence() {
 	defer g.endSequence()
 	defer g.span.Dropped()
@@ -159,7 +159,7 @@ func (g *generation) endSequence() {
 	}
 }
 
-// forwardChunk forwards one element of the engine. It reports whether more elements may follow.
+// forwardChunk forwards one element of the engine. forwardChunk reports whether more elements may follow.
 func (g *generation) forwardChunk(c *Chunk, err error) bool {
 	switch {
 	case g.IsKilled():

@@ -225,7 +225,8 @@ func (w *Worker) callGuarded(what string, call func() error) (err error) {
 	return call()
 }
 
-// startWatchdog ends the process if its shutdown takes longer than limit. It has no effect if a limit was set before.
+// startWatchdog ends the process if its shutdown takes longer than limit. startWatchdog has no effect if a limit was
+// set before.
 func (w *Worker) startWatchdog(limit time.Duration) {
 	if w.watchdog != nil {
 		return

@@ -101,8 +101,8 @@ func (d *disaggregated) runInTurn(yield func(*Chunk, error) bool) {
 	d.forwardDecode(yield)
 }
 
-// readPrefill reads the prefill worker's stream, and links rq to the span of the worker. It returns the terminal
-// chunk, or nil if there was none.
+// readPrefill reads the prefill worker's stream, and links rq to the span of the worker. readPrefill returns the
+// terminal chunk, or nil if there was none.
 func (d *disaggregated) readPrefill(rq *Request) (*Chunk, error) {
 	for c, err := range d.prefill {
 		if err != nil {

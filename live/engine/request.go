@@ -31,7 +31,7 @@ type Request struct {
 	// RequestTimestampMS is when the request first arrived, in milliseconds since 1970; nil if unknown.
 	RequestTimestampMS *float64 `json:"request_timestamp_ms,omitempty"`
 	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // health probe
-	// Local is the data of a server in the same process about the request; nil: none. It is not encoded.
+	// Local is the data of a server in the same process about the request; nil: none. Local is not encoded.
 	Local *Local `json:"-"`
 }
 
@@ -129,7 +129,7 @@ type Chunk struct {
 	EngineData          json.RawMessage `json:"engine_data,omitempty"`
 	CompletionUsage     *Usage          `json:"completion_usage,omitempty"`
 
-	// More means that the next chunk is available without waiting. It is not encoded.
+	// More means that the next chunk is available without waiting. More is not encoded.
 	More bool `json:"-"`
 }
 
@@ -182,7 +182,8 @@ func NewTokenChunk(token uint32) *Chunk {
 	return &c.Chunk
 }
 
-// parseBare appends the tokens of a bare chunk in the format of AppendJSON. It reports whether b is a bare chunk.
+// parseBare appends the tokens of a bare chunk in the format of AppendJSON. parseBare reports whether b is a bare
+// chunk.
 func parseBare(tokens []uint32, b []byte) ([]uint32, bool) {
 	if !bytes.HasPrefix(b, []byte(chunkHead)) || !bytes.HasSuffix(b, []byte(chunkTail)) {
 		return nil, false

@@ -169,8 +169,8 @@ func TestSignalsToProcesses(t *testing.T) {
 	}
 }
 
-// runProcess runs a worker of a kind, with a grace period of 1 s and a shutdown timeout of 2 s. It sends SIGTERM when
-// the worker prints at.
+// runProcess runs a worker of a kind, with a grace period of 1 s and a shutdown timeout of 2 s. runProcess sends
+// SIGTERM when the worker prints at.
 func runProcess(t *testing.T, kind, at string) (lines string, code int, after time.Duration) {
 	t.Helper()
 	self, err := os.Executable()

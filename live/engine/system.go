@@ -33,8 +33,8 @@ const bodyTime = 5 * time.Second
 // systemListener is the label of the system server in the metric of refused connections.
 const systemListener = "system"
 
-// openSystem opens a worker's HTTP server for operators, if the environment enables it. It serves /metrics, /health,
-// /live, and POST /engine/{control}.
+// openSystem opens a worker's HTTP server for operators, if the environment enables it. The server serves /metrics,
+// /health, /live, and POST /engine/{control}.
 func (w *Worker) openSystem() error {
 	if w.limits.system < 0 {
 		return nil
@@ -247,7 +247,7 @@ func (c *canary) startWatching() {
 	}
 }
 
-// stopWatching stops the probes. It may be called several times, and before startWatching.
+// stopWatching stops the probes. stopWatching may be called several times, and before startWatching.
 func (c *canary) stopWatching() {
 	if c != nil {
 		c.stop()
@@ -304,7 +304,7 @@ func (c *canary) sendProbe(ctx context.Context) error {
 	return Probe(ctx, rc, c.worker.adapter, rq)
 }
 
-// Probe sends a request. It returns an error unless the answer ends with a terminal that is not an error.
+// Probe sends a request. Probe returns an error unless the answer ends with a terminal that is not an error.
 func Probe(ctx context.Context, rc cancel.Context, target Target, rq *Request) error {
 	chunks, err := target.Generate(ctx, rc, rq, nil)
 	if err != nil {

@@ -117,8 +117,8 @@ type Worker struct {
 	closing    bool // guarded by controls: shutting down, never registered again
 }
 
-// Run serves an engine until a signal, and then shuts it down in order. It returns nil after a signal. It returns an
-// *Error if the worker could not start or lost its runtime; the process should then exit with a code other than 0.
+// Run serves an engine until a signal, and then shuts it down in order. Run returns nil after a signal. Run returns
+// an *Error if the worker could not start or lost its runtime; the process should then exit with a code other than 0.
 func Run(e Engine, c WorkerConfig) error {
 	w, err := NewWorker(e, c)
 	if err != nil {
@@ -194,7 +194,7 @@ func readLimits(getenv func(string) string) (limits, error) {
 	return l, nil
 }
 
-// Run runs the worker until a signal, until ctx ends, or until the runtime is lost. It can be called once.
+// Run runs the worker until a signal, until ctx ends, or until the runtime is lost. Run can be called once.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	if w.rt != nil {
 		return fault.New(fault.BackendInvalidArgument, "worker: it has run already, must have a new one")

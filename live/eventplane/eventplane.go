@@ -17,7 +17,7 @@
 // worker_id, storage_tier, and the event with its number from 1. Over ZeroMQ the frames are topic, publisher and
 // sequence (8 bytes each, big-endian), and a frame with version 1, length and message. A subscriber with a gap
 // queries the endpoint worker_kv_indexer_query_dp0 of the worker's component, with the rank as its last part. A block
-// is listed once. It is reported as removed with its last copy.
+// is listed once. A block is reported as removed with its last copy.
 //
 // Read eventplane.go, records.go (records in discovery), encode.go (messages), query.go (queries for missed events).
 package eventplane
@@ -59,7 +59,7 @@ const (
 	highWater = 100_000 // messages that wait for a ZeroMQ subscriber
 )
 
-// Publisher publishes the KV events of one rank of a worker. Its methods never block.
+// Publisher publishes the KV events of one rank of a worker. Methods of Publisher never block.
 type Publisher struct {
 	options Options
 	runtime *drt.Runtime
@@ -84,7 +84,7 @@ type Publisher struct {
 	failures int      // messages that NATS did not accept
 }
 
-// lane is the publisher of one layout. It has its own sequence of message numbers.
+// lane is the publisher of one layout. lane has its own sequence of message numbers.
 type lane struct {
 	layout
 	publisher uint64 // publisher id
@@ -93,7 +93,7 @@ type lane struct {
 	sequence  uint64
 }
 
-// Bind returns the function for engine.WorkerConfig.Publish. It opens a publisher for each rank of a worker.
+// Bind returns the function for engine.WorkerConfig.Publish. Bind opens a publisher for each rank of a worker.
 func Bind(o Options) func(engine.PublisherContext) (engine.KVEventSink, func(), error) {
 	return func(c engine.PublisherContext) (engine.KVEventSink, func(), error) {
 		if c.Source.OnReady == nil {
@@ -159,8 +159,8 @@ func (p *Publisher) enqueueAny(events []any) {
 	}
 }
 
-// Enqueue enqueues a copy of an event without waiting for subscribers. It ignores events of other memories than the
-// device.
+// Enqueue enqueues a copy of an event without waiting for subscribers. Enqueue ignores events of other memories than
+// the device.
 func (p *Publisher) Enqueue(e scheduler.KVEvent) {
 	if e.Tier != scheduler.Device {
 		return
@@ -252,7 +252,7 @@ func (p *Publisher) noteFailure(err error) {
 	}
 }
 
-// Close publishes the queued events and removes the keys from discovery. It may be called several times.
+// Close publishes the queued events and removes the keys from discovery. Close may be called several times.
 func (p *Publisher) Close() {
 	p.mu.Lock()
 	again := p.closing

@@ -64,8 +64,8 @@ func (a *admission) admit(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// admitRequest waits for a slot until the client leaves or the server ends. It answers the client with an error and
-// returns ok false if there is no slot.
+// admitRequest waits for a slot until the client leaves or the server ends. admitRequest answers the client with an
+// error and returns ok false if there is no slot.
 func (s *Server) admitRequest(w http.ResponseWriter, r *http.Request, kind openai.Kind) (leave func(), ok bool) {
 	ctx, release := context.WithCancel(r.Context())
 	defer release()

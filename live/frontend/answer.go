@@ -180,7 +180,7 @@ func (a *reply) isGone() bool {
 	return a.failed != nil || a.client.Err() != nil || a.rc.IsStopped() && !a.isEnding()
 }
 
-// isEnding reports whether the server is ending. Its end kills the request.
+// isEnding reports whether the server is ending. The end of the server kills the request.
 func (a *reply) isEnding() bool { return a.server.ending.Err() != nil }
 
 // endOf returns the error of an answer. If the server is ending, the error reports that, instead of the cancellation
@@ -234,8 +234,8 @@ func (a *reply) writeUnary(pieces iter.Seq2[*openai.Piece, error]) {
 // keepStep is the number of bytes that an answer acquires from server.answers at once.
 const keepStep = 4 << 10
 
-// keepPiece counts the bytes of a piece of a collected answer. It returns an error if the answer, or all answers
-// together, exceed their limit.
+// keepPiece counts the bytes of a piece of a collected answer. keepPiece returns an error if the answer, or all
+// answers together, exceed their limit.
 func (a *reply) keepPiece(p *openai.Piece) error {
 	a.size += p.Bytes()
 	most := a.server.config.MaxAnswer
@@ -251,8 +251,8 @@ func (a *reply) keepPiece(p *openai.Piece) error {
 	return nil
 }
 
-// NoteWrite returns the error of a write to a client. It counts and logs a client that did not read its answer in
-// time.
+// NoteWrite returns the error of a write to a client. NoteWrite counts and logs a client that did not read its answer
+// in time.
 func (s *Server) NoteWrite(model, request string, err error) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err

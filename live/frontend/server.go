@@ -1,7 +1,8 @@
-// Package frontend serves models over HTTP with the endpoints of the OpenAI API: completions, chat completions and the
-// list of models. It serves health and metrics, too.
+// Package frontend serves models over HTTP with the endpoints of the OpenAI API: completions, chat completions and
+// the list of models. The package serves health and metrics, too.
 //
-// It has no model's tokenizer: a prompt of token ids is used unchanged, and a text is split by openai.Tokenize.
+// The frontend has no model's tokenizer: a prompt of token ids is used unchanged, and a text is split by
+// openai.Tokenize.
 //
 // The models are those of a route.Catalog. A client that leaves stops its request, and the cancellation is counted.
 //

@@ -285,7 +285,8 @@ func TestModelsAndHealth(t *testing.T) {
 	}
 }
 
-// Shutdown kills requests that do not end in time. Their clients receive an error, as a status or as the last event.
+// Shutdown kills requests that do not end in time. Clients of killed requests receive an error, as a status or as the
+// last event.
 func TestShutdownKills(t *testing.T) {
 	for _, how := range []struct {
 		body, want, last string

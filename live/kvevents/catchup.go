@@ -13,8 +13,8 @@ import (
 
 // confirmPublisher checks after a reconnection that the publisher is the same, and applies missed events.
 //
-// It requests the last applied batch again. A publisher that was restarted does not have this batch, or has different
-// content.
+// confirmPublisher requests the last applied batch again. A publisher that was restarted does not have this batch, or
+// has different content.
 func (s *Subscriber) confirmPublisher(ctx context.Context) {
 	if !s.unsure {
 		return
@@ -180,7 +180,7 @@ func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bo
 	return answer{}, false
 }
 
-// askOnce makes one request. It returns only complete answers.
+// askOnce makes one request. askOnce returns only complete answers.
 func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
 	a, err := s.readAnswer(ctx, from)
 	var limited *LimitError

@@ -137,8 +137,8 @@ func TestAnswerWithRepeats(t *testing.T) {
 	}
 }
 
-// If its requests fail, a subscriber continues with later messages. It rebuilds everything when the publisher answers
-// again.
+// If its requests fail, a subscriber continues with later messages. The subscriber rebuilds everything when the
+// publisher answers again.
 func TestHeals(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)

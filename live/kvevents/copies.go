@@ -38,8 +38,8 @@ func (x *counting) Apply(w sim.WorkerID, e scheduler.KVEvent) error {
 	return x.Index.Apply(w, e)
 }
 
-// removeCopies subtracts removed blocks from the further blocks. It returns the names without a remaining block,
-// valid until the next call.
+// removeCopies subtracts removed blocks from the further blocks. removeCopies returns the names without a remaining
+// block, valid until the next call.
 func (x *counting) removeCopies(more map[uint64]int32, names []uint64) []uint64 {
 	x.left = x.left[:0]
 	for _, name := range names {

@@ -7,7 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// findable is the set of the names of the blocks that an engine can find. It skips and counts events about a copy.
+// findable is the set of the names of the blocks that an engine can find. findable skips and counts events about a
+// copy.
 type findable map[uint64]bool
 
 func (f findable) take(e *scheduler.KVEvent) (copies int) {

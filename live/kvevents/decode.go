@@ -240,7 +240,7 @@ func (r *reader) readHashes() ([]uint64, error) {
 	return list, nil
 }
 
-// eachPair reads n pairs of a map. It calls f with each key, and f must read the value.
+// eachPair reads n pairs of a map. eachPair calls f with each key, and f must read the value.
 func (r *reader) eachPair(n int, f func(key []byte) error) error {
 	for range n {
 		key, err := r.readKey()

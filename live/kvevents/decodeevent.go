@@ -47,7 +47,7 @@ func (r *reader) readKind() (Kind, error) {
 	return 0, excerpt.Errorf("type is %q, must be BlockStored, BlockRemoved, AllBlocksCleared or Ignored", name)
 }
 
-// readMapEvent reads an event that is a map. Its type may be its last key.
+// readMapEvent reads an event that is a map. The type of the event may be its last key.
 func (r *reader) readMapEvent() (Event, error) {
 	n, err := r.mapLen()
 	if err != nil {

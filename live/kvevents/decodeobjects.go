@@ -62,8 +62,8 @@ func (r *reader) readRange() ([2]int, error) {
 	return [2]int{int(p[0]), int(p[1])}, err
 }
 
-// readExtra reads the extra keys of each block. It uses the hashes of multimodal objects in them, unless the event
-// has a field with the objects.
+// readExtra reads the extra keys of each block. readExtra uses the hashes of multimodal objects in the keys, unless
+// the event has a field with the objects.
 func (r *reader) readExtra(e *Event) error {
 	if r.skipNil() {
 		return nil
@@ -87,7 +87,8 @@ func (r *reader) readExtra(e *Event) error {
 	return err
 }
 
-// readExtraKey reads one key of a block: a string, or a string and a number. It returns "" for other values.
+// readExtraKey reads one key of a block: a string, or a string and a number. readExtraKey returns "" for other
+// values.
 func (r *reader) readExtraKey() (key string, err error) {
 	if r.isNext(msgp.StrType) {
 		return r.readString()

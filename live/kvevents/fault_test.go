@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Subscribers miss the batches that a fault drops. They receive all other batches in order, also if some are delayed.
-// The replay socket has all batches.
+// Subscribers miss the batches that a fault drops. Subscribers receive all other batches in order, also if some are
+// delayed. The replay socket has all batches.
 func TestFaultsOfBatches(t *testing.T) {
 	n := 0
 	tee, err := NewTee(TeeOptions{Events: "tcp://127.0.0.1:0", Replay: "tcp://127.0.0.1:0", BlockTokens: 16, Fault: func() (bool, time.Duration) {

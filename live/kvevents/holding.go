@@ -9,7 +9,7 @@ type Holding struct{ cached *cached }
 // NewHolding returns a Holding of an empty cache.
 func NewHolding() *Holding { return &Holding{newCached()} }
 
-// Apply applies an event. It appends the removed blocks without a remaining copy to dst, and returns dst.
+// Apply applies an event. Apply appends the removed blocks without a remaining copy to dst, and returns dst.
 func (h *Holding) Apply(e *scheduler.KVEvent, dst []uint64) []uint64 {
 	if e.Tier != scheduler.Device {
 		return dst

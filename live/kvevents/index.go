@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Index has the cached blocks of each worker, built from the workers' events. It is safe for concurrent use.
+// Index has the cached blocks of each worker, built from the workers' events. Index is safe for concurrent use.
 type Index struct {
 	mu    sync.Mutex
 	tiers [tierExternal + 1]*counting // by tier; Match reads the device tier

@@ -216,7 +216,7 @@ func TestLayoutsRead(t *testing.T) {
 	}
 }
 
-// A hash as bytes ends with its number. Its other bytes also depend on the number.
+// A hash as bytes ends with its number. The other bytes of the hash also depend on the number.
 func TestHashBytes(t *testing.T) {
 	v := vllmEncoder{VLLM033, true}
 	a, b := v.appendHash(nil, 7), v.appendHash(nil, 8)

@@ -12,7 +12,8 @@ type Change struct {
 	Event scheduler.KVEvent
 }
 
-// normaliser converts the events of one publisher to changes. It learns from the events which groups of caches count.
+// normaliser converts the events of one publisher to changes. normaliser learns from the events which groups of
+// caches count.
 type normaliser struct {
 	rank        int32 // rank of batches without a rank
 	blockTokens int   // block size; 0: any
@@ -135,7 +136,7 @@ func areDistinct(e *Event) bool {
 	return true
 }
 
-// tokensHash returns the hash of the tokens of block i. It returns false if the event has too few tokens.
+// tokensHash returns the hash of the tokens of block i. tokensHash returns false if the event has too few tokens.
 func (e *Event) tokensHash(i int) (uint64, bool) {
 	if e.TokensHashes != nil || e.Tokens == nil {
 		if i < len(e.TokensHashes) {

@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// python runs a script with libzmq, the reference implementation of ZeroMQ, through pyzmq. It skips the test if pyzmq
-// is not installed. REPLAY_PYTHON overrides the interpreter python3.
+// python runs a script with libzmq, the reference implementation of ZeroMQ, through pyzmq. python skips the test if
+// pyzmq is not installed. REPLAY_PYTHON overrides the interpreter python3.
 func python(t *testing.T, script string, args ...string) (io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
 	name := optional.Program(t, cmp.Or(os.Getenv("REPLAY_PYTHON"), "python3"), "-c", "import zmq") // make kv-interop installs pyzmq
@@ -50,8 +50,8 @@ func line(t *testing.T, s *bufio.Scanner) string {
 	return s.Text()
 }
 
-// pySubscriber follows a publisher and prints its messages, then requests all of them. It sends heartbeats like the
-// published subscriber, but more often.
+// pySubscriber follows a publisher and prints its messages, then requests all of them. pySubscriber sends heartbeats
+// like the published subscriber, but more often.
 const pySubscriber = `
 import sys, zmq
 c = zmq.Context()
@@ -131,7 +131,7 @@ func TestLibzmqSubscriber(t *testing.T) {
 }
 
 // pyPublisher publishes its input, one line of hexadecimal digits per batch, and answers requests from all published
-// batches. It publishes live after a subscriber has connected.
+// batches. pyPublisher publishes live after a subscriber has connected.
 const pyPublisher = `
 import sys, zmq, threading
 c = zmq.Context()
@@ -167,8 +167,8 @@ while True:
                 p.send_multipart([b"", (len(kept) - 1).to_bytes(8, "big"), kept[-1]])
 `
 
-// A subscriber follows a publisher on libzmq's sockets. Its batches contain tokens, as those of other publishers, and
-// the subscriber fills the gaps.
+// A subscriber follows a publisher on libzmq's sockets. Batches contain tokens, as those of other publishers, and the
+// subscriber fills the gaps.
 func TestLibzmqPublisher(t *testing.T) {
 	in, out := python(t, pyPublisher)
 	ends := strings.Fields(line(t, out))

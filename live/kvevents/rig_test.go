@@ -38,7 +38,8 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// load is a simulated engine under endless requests. Their prompts have common prefixes and exceed its cache.
+// load is a simulated engine under endless requests. The prompts of the requests have common prefixes and exceed the
+// cache of the engine.
 type load struct {
 	core   scheduler.Core
 	tree   *prompt.Tree

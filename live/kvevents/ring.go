@@ -6,7 +6,7 @@ type step struct {
 	payload  []byte
 }
 
-// ring keeps the latest steps. Their sequence numbers are consecutive.
+// ring keeps the latest steps. The sequence numbers of the steps are consecutive.
 type ring struct {
 	most  int // maximum number of steps
 	bytes int // total size of the kept payloads
@@ -16,7 +16,7 @@ type ring struct {
 // maxRing limits the total size of the kept payloads, in bytes. The latest step is always kept.
 const maxRing = 256 << 20
 
-// addStep appends a step. It first removes the oldest steps if there is no space.
+// addStep appends a step. addStep first removes the oldest steps if there is no space.
 func (r *ring) addStep(s step) {
 	r.bytes += len(s.payload)
 	for len(r.steps) == r.most || len(r.steps) > 0 && r.bytes > maxRing {

@@ -38,8 +38,8 @@ type cachedBlock struct {
 
 func newCached() *cached { return &cached{at: make(map[blockName]int32)} }
 
-// applyEvent applies an event. A block that is stored again keeps its position. It is removed after as many removals
-// as stores.
+// applyEvent applies an event. A block that is stored again keeps its position. A block is removed after as many
+// removals as stores.
 func (k *cached) applyEvent(e *scheduler.KVEvent) {
 	in := cache{e.Rank, e.Tier}
 	parent, hasParent := e.Parent, e.HasParent
@@ -90,9 +90,9 @@ func (k *cached) closeGaps() {
 	k.gone = 0
 }
 
-// orderedBlocks returns the blocks with a path to a root, each as often as it was stored. They are sorted by rank,
-// depth and order of their first store, so that parents precede their children. Blocks without a path to a root are
-// omitted.
+// orderedBlocks returns the blocks with a path to a root, each as often as it was stored. The blocks are sorted by
+// rank, depth and order of their first store, so that parents precede their children. Blocks without a path to a root
+// are omitted.
 func (k *cached) orderedBlocks() []*cachedBlock {
 	roots := make(map[int32][]int32) // by rank
 	child := make([]int32, len(k.blocks))

@@ -131,7 +131,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// literal computes a snapshot directly by the rules of the package comment. It finds the depth of each block by
+// literal computes a snapshot directly by the rules of the package comment. literal finds the depth of each block by
 // walking to the root.
 type literal struct {
 	order  []uint64
@@ -229,7 +229,7 @@ func (k *cached) changes() (all []Change) {
 }
 
 // An index that is built from the snapshot of an engine's events gives the same answers as an index built from all
-// events. It has as many blocks as the engine.
+// events. The index has as many blocks as the engine.
 func TestSnapshotIsTheLiveStream(t *testing.T) {
 	l := newLoad(1, 400, 30)
 	k, want := newCached(), NewIndex(func(s string) { t.Error(s) })

@@ -16,8 +16,8 @@ type Text struct {
 type TextOf func(scheduler.KVBlock) (Text, bool)
 
 // EnqueueStep enqueues the events of one step of the engine, like Enqueue. In vLLM's layouts they are one batch, with
-// the tokens of stored blocks. Blocks with unknown tokens are omitted and counted as dropped. It returns the number
-// of dropped events.
+// the tokens of stored blocks. Blocks with unknown tokens are omitted and counted as dropped. EnqueueStep returns the
+// number of dropped events.
 func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 	if t.options.Layout == OwnLayout {
 		return t.Enqueue(events)

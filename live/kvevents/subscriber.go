@@ -74,8 +74,8 @@ type SubscriberOptions struct {
 	Connection zmtp.SubOptions
 }
 
-// Subscriber follows the events of one publisher. It requests missed events at its start, after a lost connection,
-// and at a gap in the sequence numbers.
+// Subscriber follows the events of one publisher. Subscriber requests missed events at its start, after a lost
+// connection, and at a gap in the sequence numbers.
 type Subscriber struct {
 	options SubscriberOptions
 	sub     *zmtp.Sub

@@ -35,8 +35,8 @@ type TeeOptions struct {
 	HashBytes bool
 	// BlockTokens is the number of tokens of a block, which every event contains.
 	BlockTokens int
-	// BufferSteps is the maximum number of kept batches, default 10,000. Their total size is limited to 256 MiB. A
-	// request for older batches is answered with a snapshot.
+	// BufferSteps is the maximum number of kept batches, default 10,000. The total size of the kept batches is
+	// limited to 256 MiB. A request for older batches is answered with a snapshot.
 	BufferSteps int
 	// QueueEvents is the maximum number of events that wait to be published, default 100,000. Further events are
 	// dropped, which leaves no gap in the sequence numbers.
@@ -122,8 +122,8 @@ func (o *TeeOptions) setDefaults() error {
 	return nil
 }
 
-// Tee publishes the KV events of an engine. Its callers never wait. One goroutine owns the sockets, the kept batches
-// and the set of cached blocks. A snapshot is therefore always the state after the latest published batch.
+// Tee publishes the KV events of an engine. Callers of a Tee never wait. One goroutine owns the sockets, the kept
+// batches and the set of cached blocks. A snapshot is therefore always the state after the latest published batch.
 type Tee struct {
 	options TeeOptions
 	pub     *zmtp.Pub
@@ -194,9 +194,9 @@ func (t *Tee) Replay() string {
 	return t.router.Endpoint()
 }
 
-// Enqueue enqueues events in order, without waiting for subscribers. It copies the events. It returns the number of
-// events dropped because the queue was full or the tee was closed. In vLLM's layouts it drops stored blocks, because
-// their tokens are unknown.
+// Enqueue enqueues events in order, without waiting for subscribers. Enqueue copies the events. Enqueue returns the
+// number of events dropped because the queue was full or the tee was closed. In vLLM's layouts it drops stored
+// blocks, because their tokens are unknown.
 func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	if len(events) == 0 {
 		return 0
@@ -223,8 +223,8 @@ func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 // warnEvery is the number of losses between two warnings.
 const warnEvery = 10_000
 
-// countLost counts losses. It stores a warning for the first loss and for every warnEvery-th loss. The publishing
-// goroutine sends the warning, so that its receiver cannot block the engine.
+// countLost counts losses. countLost stores a warning for the first loss and for every warnEvery-th loss. The
+// publishing goroutine sends the warning, so that its receiver cannot block the engine.
 func (t *Tee) countLost(count *uint64, n int, format string, bound int) {
 	before := *count
 	*count += uint64(n)
@@ -328,7 +328,7 @@ func (t *Tee) sendStep(payload []byte) {
 	t.mu.Unlock()
 }
 
-// send sends a message, with injected faults. It returns the number of subscribers that missed the message because
+// send sends a message, with injected faults. send returns the number of subscribers that missed the message because
 // their queue was full.
 func (t *Tee) send(m zmtp.Message) (missed int) {
 	if t.options.Fault == nil {

@@ -1,6 +1,6 @@
-// Package kvevents carries the changes of an engine's KV cache to routers (docs/servers.md). It defines the events on
-// the wire, a publisher and a subscriber. The publisher never blocks the engine, and answers late subscribers with a
-// snapshot. The subscriber detects and requests missed events.
+// Package kvevents carries the changes of an engine's KV cache to routers (docs/servers.md). The package defines the
+// events on the wire, a publisher and a subscriber. The publisher never blocks the engine, and answers late
+// subscribers with a snapshot. The subscriber detects and requests missed events.
 //
 // A PUB socket sends a message for each event: topic, sequence number (8 bytes, big-endian, from 0) and batch. A gap
 // in the numbers shows lost messages. A request to the ROUTER socket is ["", first number]. The answer is ["",
@@ -11,7 +11,7 @@
 // engine can store and remove several blocks with the same content under one name. A subscriber therefore counts the
 // blocks of each name by rank and memory. A clear, a snapshot or a restart of the publisher resets the counts.
 //
-// The publisher keeps the last 10,000 batches. It answers requests for older batches with a snapshot:
+// The publisher keeps the last 10,000 batches. The publisher answers requests for older batches with a snapshot:
 //
 //   - number -2, with the number S of the last included batch;
 //   - a clear, which removes only what this publisher has announced;
@@ -88,8 +88,8 @@ type Event struct {
 	CacheKind           string // for example full_attention; "": not in the event
 }
 
-// Type returns the name of the event. It is the name of its kind, or BlockUpdated for blocks that moved to another
-// memory, which readers may ignore.
+// Type returns the name of the event. The name is that of the event's kind, or BlockUpdated for blocks that moved to
+// another memory, which readers may ignore.
 func (e *Event) Type() string {
 	if e.Kind == Ignored && len(e.Blocks) > 0 {
 		return "BlockUpdated"

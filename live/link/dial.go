@@ -104,7 +104,7 @@ func (l *Links) DialPlain(ctx context.Context, address string) (net.Conn, error)
 	return d.DialContext(ctx, "tcp", address)
 }
 
-// CheckDial returns an error if an address may not be dialled. It does not resolve names.
+// CheckDial returns an error if an address may not be dialled. CheckDial does not resolve names.
 func (l *Links) CheckDial(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || net.ParseIP(host) == nil || l.allowed.hasName(host) {

@@ -29,7 +29,7 @@ type Config struct {
 	Cert, Key, CA string
 	// Name is the name in the certificates of listeners; "": the dialled host.
 	Name string
-	// Token is a shared secret; "": none. Peers prove it and never send it. It does not encrypt connections.
+	// Token is a shared secret; "": none. Peers prove it and never send it. Token does not encrypt connections.
 	Token string
 	// Insecure accepts every peer at listeners outside loopback.
 	Insecure bool
@@ -57,7 +57,7 @@ const leastToken = 16
 // handshakeTime is the time limit of authentication.
 const handshakeTime = 5 * time.Second
 
-// Links connects the processes of a cluster. It is safe for concurrent use.
+// Links connects the processes of a cluster. Links is safe for concurrent use.
 type Links struct {
 	server, client *tls.Config // nil without certificates
 	token          string

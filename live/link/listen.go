@@ -23,7 +23,7 @@ const (
 )
 
 // Listen listens at an address. Outside loopback it authenticates the connections. what names the listener in errors
-// and metrics. It closes new connections while most connections are open; 0: no limit.
+// and metrics. The listener closes new connections while most connections are open; 0: no limit.
 func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
 	at, err := listen.Open(what, address, l.missing())
 	if err != nil {
@@ -129,7 +129,8 @@ func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(h
 	return s, func(h http.Handler) http.Handler { return l.askToken(what, h, open) }, nil
 }
 
-// ErrorLog returns a writer for the error log of an HTTP server. It counts connections without a valid certificate.
+// ErrorLog returns a writer for the error log of an HTTP server. The writer counts connections without a valid
+// certificate.
 func (l *Links) ErrorLog(what string) io.Writer { return errorLog{l, what} }
 
 type errorLog struct {

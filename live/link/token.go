@@ -33,7 +33,7 @@ func proofOf(token, side string, nonces ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// proveListener authenticates a dialer. Its error is sent to the dialer and counted by its reason.
+// proveListener authenticates a dialer. The error is sent to the dialer and counted by its reason.
 func proveListener(c net.Conn, token string) (reason string, err error) {
 	hello := make([]byte, len(tokenMagic)+nonceSize)
 	n, err := io.ReadFull(c, hello[:len(tokenMagic)])

@@ -15,7 +15,7 @@ const (
 )
 
 // Answer measures the answer of an OpenAI-style server from its bytes, while they arrive: completions or chat,
-// streamed or not. It keeps no text except the current event.
+// streamed or not. Answer keeps no text except the current event.
 type Answer struct {
 	Pieces      int // pieces of the stream with at least one token
 	First, Last time.Time

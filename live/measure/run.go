@@ -127,7 +127,7 @@ type Run struct {
 	fresh               uint64 // the latest generated id of a block
 }
 
-// Create creates a directory and starts a run in it. It fails if the directory has a run.
+// Create creates a directory and starts a run in it. Create fails if the directory has a run.
 func Create(dir string, o Options) (*Run, error) {
 	for _, old := range []string{RowsFile, "part-0001"} {
 		switch _, err := file.Stat(filepath.Join(dir, old)); {
@@ -197,7 +197,7 @@ func (r *Run) appendTrace(row *Row) {
 // writeDelay is how long rows are collected before a write.
 const writeDelay = 200 * time.Millisecond
 
-// writeAll writes the collected lines until the run ends. It writes only complete lines.
+// writeAll writes the collected lines until the run ends. writeAll writes only complete lines.
 func (r *Run) writeAll() error {
 	var rows, trace []byte
 	for open := true; open; {
@@ -300,7 +300,7 @@ func (r *Run) openPart() error {
 	return err
 }
 
-// Close writes the remaining lines. It returns the first error of all writes.
+// Close writes the remaining lines. Close returns the first error of all writes.
 func (r *Run) Close() error {
 	close(r.ending)
 	err := <-r.written

@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// naturalTokens is the length of an answer without a limit. Its finish reason is EOS, as if a model had ended the
-// answer.
+// naturalTokens is the length of an answer without a limit. The finish reason of such an answer is EOS, as if a model
+// had ended the answer.
 const naturalTokens = 16
 
 // Generate schedules a request when the caller begins to read its sequence.
@@ -227,8 +227,8 @@ func (g *generation) adapter() string {
 	return ""
 }
 
-// yieldNext yields the new tokens, then waits for a change. It reports whether more chunks follow. A stop precedes
-// all tokens.
+// yieldNext yields the new tokens, then waits for a change. yieldNext reports whether more chunks follow. A stop
+// precedes all tokens.
 func (g *generation) yieldNext(yield func(*engine.Chunk, error) bool) bool {
 	g.engine.mu.Lock()
 	p := g.stream.progress

@@ -54,8 +54,8 @@ func recordedBatches(t *testing.T, release string) (list []kvevents.Batch) {
 	return list
 }
 
-// plainly formats each batch as a line, in which blocks are numbered by their first appearance. It returns the tokens
-// of the events separately.
+// plainly formats each batch as a line, in which blocks are numbered by their first appearance. plainly returns the
+// tokens of the events separately.
 func plainly(batches []kvevents.Batch) (lines []string, tokens []uint32) {
 	names := map[uint64]int{}
 	name := func(h uint64) int {

@@ -42,8 +42,8 @@ type Options struct {
 	ContextLength int             // tokens of the longest prompt; default 8192
 	Engine        engineargs.Args // the zero value is engineargs.Default
 	Mode          engine.Mode     // default engine.Aggregated
-	// Adapters are names of LoRA adapters that requests may name as their model. Their prompts are cached separately.
-	// The number of adapters in use has no effect on speed.
+	// Adapters are names of LoRA adapters that requests may name as their model. The prompts of each adapter are
+	// cached separately. The number of adapters in use has no effect on speed.
 	Adapters []string
 	Adapted  func(name string) bool // reports whether a name is an adapter; nil: only Adapters are
 	Precise  bool                   // poll the clock at the end of each pass; uses one processor
@@ -68,7 +68,7 @@ type Options struct {
 	Warn func(string)
 }
 
-// Engine is a mocker. It implements engine.Engine.
+// Engine is a mocker. Engine implements engine.Engine.
 type Engine struct {
 	options Options
 	stage   *engines.Stage
@@ -161,7 +161,7 @@ func (e *Engine) prepareStage() error {
 	return nil
 }
 
-// Start starts the mocker. It fails after the first call.
+// Start starts the mocker. Start fails after the first call.
 func (e *Engine) Start(context.Context, uint64) (engine.EngineConfig, error) {
 	e.life.Lock()
 	defer e.life.Unlock()

@@ -73,8 +73,8 @@ func (e *Engine) internPrompt(core scheduler.Core, q *sim.Request) {
 	}
 }
 
-// noteAdmitted records the cached tokens of admitted requests. It runs on the worker's goroutine, like the functions
-// below.
+// noteAdmitted records the cached tokens of admitted requests. noteAdmitted runs on the worker's goroutine, like the
+// functions below.
 func (e *Engine) noteAdmitted(at sim.Time, all []scheduler.Admission) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -183,7 +183,8 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	e.tellPass()
 }
 
-// publishEvents passes KV events to the sockets and the sink. It never blocks, because the worker calls it.
+// publishEvents passes KV events to the sockets and the sink. publishEvents never blocks, because the worker calls
+// it.
 func (e *Engine) publishEvents(p *scheduler.Pass) {
 	for i := range p.Events {
 		p.Events[i].Rank = e.options.Rank
@@ -227,7 +228,7 @@ func (e *Engine) Source() (s kvevents.Source) {
 }
 
 // KVEventSources returns the mocker's socket, or without a socket a source that sends scheduler.KVEvents to a sink.
-// It returns nothing if KV events are disabled.
+// KVEventSources returns nothing if KV events are disabled.
 func (e *Engine) KVEventSources() ([]engine.KVEventSource, error) {
 	one := engine.KVEventSource{DPRank: int(e.options.Rank), OnReady: e.setSink}
 	switch at := e.Source(); {

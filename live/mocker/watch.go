@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Watcher receives the events of a mocker, on the scheduler's goroutine. Its methods must not block.
+// Watcher receives the events of a mocker, on the scheduler's goroutine. Methods of a Watcher must not block.
 type Watcher interface {
 	// Passed receives a finished pass. p is valid during the call.
 	Passed(p *telemetry.Pass)

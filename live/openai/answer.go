@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// Answer is the answer to one request. It collects the choices while they are generated.
+// Answer is the answer to one request. Answer collects the choices while they are generated.
 type Answer struct {
 	// Fingerprint is the system_fingerprint of responses; "": responses have none.
 	Fingerprint string
@@ -180,7 +180,7 @@ func (a *Answer) noteCached(ch *choice, c *engine.Chunk) {
 	}
 }
 
-// Usage returns the usage so far. It counts each prompt once, and the tokens of all choices.
+// Usage returns the usage so far. Usage counts each prompt once, and the tokens of all choices.
 func (a *Answer) Usage() *engine.Usage {
 	tokens := 0
 	var cached *engine.PromptTokensDetails

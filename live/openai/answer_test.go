@@ -248,7 +248,7 @@ func (f targetFunc) Generate(ctx context.Context, rc cancel.Context, rq *engine.
 	return f(ctx, rc, rq, h)
 }
 
-// Ignored lists unknown keys. It does not list null values and keys without an effect.
+// Ignored lists unknown keys. Ignored does not list null values and keys without an effect.
 func TestIgnored(t *testing.T) {
 	rq, err := openai.Parse(openai.Completions, []byte(`{"prompt":"x","zeta":1,"alpha":{},"user":"u","nothing":null,"skip_special_tokens":false}`), openai.Tokenize)
 	if err != nil || fmt.Sprint(rq.Ignored) != "[alpha zeta]" {
@@ -256,7 +256,7 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-// The tokenizer of the caller splits prompts into tokens. It does not change the texts of tokens.
+// The tokenizer of the caller splits prompts into tokens. The tokenizer does not change the texts of tokens.
 func TestTokenizer(t *testing.T) {
 	letters := func(text string) (tokens []uint32) {
 		for range text {

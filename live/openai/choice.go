@@ -169,7 +169,7 @@ func (a *Answer) addTokens(ch *choice, c *engine.Chunk, p *Piece) {
 	}
 }
 
-// newProb returns the log probability of token i of a chunk. It prefers the value of the engine.
+// newProb returns the log probability of token i of a chunk. newProb prefers the value of the engine.
 func (a *Answer) newProb(ch *choice, c *engine.Chunk, i int, text string) tokenProb {
 	n := a.request.LogProbs
 	if a.request.Kind == Completions {

@@ -79,8 +79,8 @@ func (e *Error) kind() string {
 	return "BadRequestError"
 }
 
-// Parameter returns the key of the body that is wrong. It returns "body" for the whole body, and "" for no specific
-// key.
+// Parameter returns the key of the body that is wrong. Parameter returns "body" for the whole body, and "" for no
+// specific key.
 func (e *Error) Parameter() string {
 	inside, found := strings.CutPrefix(e.Param, "body.")
 	key, _, _ := strings.Cut(inside, ".")

@@ -12,7 +12,7 @@ import (
 )
 
 // fields reads the keys of a body as leniently as vLLM's server: a number may be a string, and a boolean may be 0, 1
-// or a word. It collects the errors, one sentence each.
+// or a word. fields collects the errors, one sentence each.
 type fields struct {
 	keys map[string]json.RawMessage // keys that have not been read
 	bad  []string                   // error sentences
@@ -28,7 +28,7 @@ func openFields(body []byte) (*fields, error) {
 	return f, err
 }
 
-// readFields parses a body. It notes an error if the body is not an object.
+// readFields parses a body. readFields notes an error if the body is not an object.
 func readFields(body []byte) (*fields, error) {
 	f := &fields{}
 	var any json.RawMessage

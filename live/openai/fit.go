@@ -19,7 +19,7 @@ const defaultMaxTokens = 16
 // ContextWindowExceededError and selects a model with a longer context.
 const contextPhrase = "This model's maximum context length is"
 
-// Fit rejects a request that does not fit in the context of the model, and parameters that are out of range. It
+// Fit rejects a request that does not fit in the context of the model, and parameters that are out of range. Fit
 // limits the answers to the remaining context. context is in tokens; 0: no limit. Fit must be called once per
 // request.
 func (r *Request) Fit(context int) error {

@@ -44,7 +44,7 @@ func newTokenProb(token uint32, position int, text string, n int) tokenProb {
 // roundedLog returns the logarithm, rounded to six decimals. The result is the same on every machine.
 func roundedLog(p float64) float64 { return math.Round(math.Log(p)*1e6) / 1e6 }
 
-// bytesOf returns the bytes of a token. They may be a part of a character.
+// bytesOf returns the bytes of a token. The bytes may be a part of a character.
 func bytesOf(token uint32, text string) []byte {
 	if b, ok := tokenBytes(nil, token); ok {
 		return b

@@ -131,8 +131,8 @@ func (a *Answer) Openings() (events [][]byte) {
 	return events
 }
 
-// usageOf returns the usage for an event, if each event of the stream has the usage. It counts all prompts and the
-// given tokens of the choice.
+// usageOf returns the usage for an event, if each event of the stream has the usage. usageOf counts all prompts and
+// the given tokens of the choice.
 func (a *Answer) usageOf(tokens int) *engine.Usage {
 	if !a.request.ContinuousUsage {
 		return nil
@@ -140,7 +140,7 @@ func (a *Answer) usageOf(tokens int) *engine.Usage {
 	return engine.NewUsage(uint32(a.request.PromptTokens()), uint32(tokens))
 }
 
-// AppendPiece appends a piece as the data of an event. It appends nothing if the piece is empty.
+// AppendPiece appends a piece as the data of an event. AppendPiece appends nothing if the piece is empty.
 func (a *Answer) AppendPiece(dst []byte, p *Piece) []byte {
 	r := a.request
 	if p.Tokens == 0 && len(p.Text) == 0 && p.Reason == "" {

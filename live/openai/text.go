@@ -10,7 +10,7 @@ import (
 
 // words contains the words of the word tokens in alphabetical order. Each line has wordSize bytes. Each word is one
 // token at the beginning of a text and after a space. This is true for GPT-2, OpenAI's cl100k and o200k, Llama 2 and
-// 3, Qwen 3, Gemma 3 and DeepSeek V3. It is also true for all tokenizers that split at spaces.
+// 3, Qwen 3, Gemma 3 and DeepSeek V3. The same is true for all tokenizers that split at spaces.
 //
 //go:embed words.txt
 var words string
@@ -68,9 +68,10 @@ func keyOf(i int) uint64 {
 		uint64(w[4])<<24 | uint64(w[5])<<16 | uint64(w[6])<<8 | uint64(w[7])
 }
 
-// Tokenize returns the tokens of a text. Their number is close to that of real tokenizers for English. The text is
-// split before each word, number and run of punctuation, including the space before it. A known word is one token.
-// Any other token is up to six lower-case letters, four bytes of ASCII, or three other bytes. Speaker is the inverse.
+// Tokenize returns the tokens of a text. The number of tokens is close to that of real tokenizers for English. The
+// text is split before each word, number and run of punctuation, including the space before it. A known word is one
+// token. Any other token is up to six lower-case letters, four bytes of ASCII, or three other bytes. Speaker is the
+// inverse.
 func Tokenize(text string) []uint32 {
 	tokens := make([]uint32, 0, len(text)/4+1)
 	for at := 0; at < len(text); {

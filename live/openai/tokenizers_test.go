@@ -18,8 +18,8 @@ projected costs of the new library were far too optimistic, and that a smaller b
 should not confuse ambition with recklessness," the treasurer said, adjusting her glasses. Nobody answered at first; then, from the back of
 the room, a voice asked whether anyone had actually counted the visitors in 2019. There were 41,250 of them.`
 
-// Real tokenizers count one token for each word of an answer. Their count for English prose is close to that of
-// Tokenize.
+// Real tokenizers count one token for each word of an answer. The count of real tokenizers for English prose is close
+// to that of Tokenize.
 func TestTokenizers(t *testing.T) {
 	if *tokenizers == "" {
 		t.Skip("skipped: only with -tokenizers")

@@ -17,9 +17,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// BenchmarkFirstByte measures the delay of the first byte by the proxy. It measures with no other request and with
-// 5,000 streams that receive a piece every two seconds. It requires an idle machine, since client, proxy and server
-// are in this process.
+// BenchmarkFirstByte measures the delay of the first byte by the proxy. BenchmarkFirstByte measures with no other
+// request and with 5,000 streams that receive a piece every two seconds. BenchmarkFirstByte requires an idle machine,
+// since client, proxy and server are in this process.
 func BenchmarkFirstByte(b *testing.B) {
 	for _, streams := range []int{0, 5000} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {

@@ -67,7 +67,7 @@ func (b *passing) Read(p []byte) (int, error) {
 
 func (b *passing) Close() error { return b.from.Close() }
 
-// addRequest adds a piece of the body. It drops a body that is too long, or that exceeds the total limit.
+// addRequest adds a piece of the body. addRequest drops a body that is too long, or that exceeds the total limit.
 func (x *exchange) addRequest(p []byte, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,8 +86,8 @@ func (x *exchange) addRequest(p []byte, err error) {
 	}
 }
 
-// hashPrompt queues the prompt for hashing. It is called after the answer has begun, so that the client does not
-// wait.
+// hashPrompt queues the prompt for hashing. hashPrompt is called after the answer has begun, so that the client does
+// not wait.
 func (x *exchange) hashPrompt() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -148,7 +148,7 @@ func (x *exchange) beginAnswer(response *http.Response) {
 	}}
 }
 
-// end adds the request to the run. It waits until the prompt is hashed.
+// end adds the request to the run. end waits until the prompt is hashed.
 func (x *exchange) end() {
 	run := x.proxy.run
 	defer x.proxy.active.Add(-1)

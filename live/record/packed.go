@@ -66,7 +66,7 @@ func (r *reader) addBytes(p []byte) {
 	}
 }
 
-// end waits until all bytes are read. It may be called twice.
+// end waits until all bytes are read. end may be called twice.
 func (r *reader) end() {
 	if r.packed != nil {
 		r.packed.Close()

@@ -55,7 +55,7 @@ type job struct {
 	done chan<- prompt
 }
 
-// hashers are goroutines that hash the blocks of prompts. They keep no part of a body.
+// hashers are goroutines that hash the blocks of prompts. hashers keep no part of a body.
 type hashers struct {
 	jobs   chan job
 	ending chan struct{}

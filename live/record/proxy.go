@@ -1,7 +1,7 @@
-// Package record is a proxy between clients and servers with OpenAI's API. It forwards everything unchanged and
-// records the measurements of each request.
+// Package record is a proxy between clients and servers with OpenAI's API. The proxy forwards everything unchanged
+// and records the measurements of each request.
 //
-// It records no text: a prompt is recorded as the keyed hashes of its blocks. Read proxy.go (the upstreams),
+// The proxy records no text: a prompt is recorded as the keyed hashes of its blocks. Read proxy.go (the upstreams),
 // exchange.go (one request and its answer), prompts.go (its hashes).
 package record
 
@@ -34,7 +34,8 @@ type Options struct {
 	Log           *slog.Logger
 }
 
-// bufferBytes is the size of the copy buffer of an answer. It is small because every open stream uses one.
+// bufferBytes is the size of the copy buffer of an answer. bufferBytes is small because every open stream uses one
+// buffer.
 const bufferBytes = 4 << 10
 
 // Proxy is a handler that forwards requests.
@@ -76,7 +77,7 @@ func (p *Proxy) Put(b []byte) { p.buffers.Put((*[bufferBytes]byte)(b)) }
 // exchangeKey is the context key of the exchange of a request.
 type exchangeKey struct{}
 
-// ServeHTTP forwards a request. It measures completion and chat requests.
+// ServeHTTP forwards a request. ServeHTTP measures completion and chat requests.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{proxy: p, upstream: p.o.Upstreams[0], client: r.Context()}
 	if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/completions") {

@@ -55,7 +55,7 @@ type Server struct {
 	rooms  map[uint64]*room
 }
 
-// room is a room that one side has entered. It is removed when the other side arrives.
+// room is a room that one side has entered. A room is removed when the other side arrives.
 type room struct {
 	released chan struct{} // of a waiting decode worker; closed when the room is complete
 	mark     *time.Timer   // removes a completed room that no decode worker enters; nil while a decode worker waits
@@ -76,8 +76,8 @@ func Listen(address string, o Options) (*Server, error) {
 // Port returns the port of the server.
 func (s *Server) Port() int { return s.server.Addr().Port }
 
-// Complete reports that the prompt of a room is computed. It releases the decode worker that waits, or the one that
-// arrives within Options.Mark.
+// Complete reports that the prompt of a room is computed. Complete releases the decode worker that waits, or a decode
+// worker that arrives within Options.Mark.
 func (s *Server) Complete(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +125,8 @@ func (s *Server) answerDecoder(c net.Conn) {
 	}
 }
 
-// enterRoom returns the room to wait in, or nil if the room is already complete. It reports false if another decode
-// worker waits in the room.
+// enterRoom returns the room to wait in, or nil if the room is already complete. enterRoom reports false if another
+// decode worker waits in the room.
 func (s *Server) enterRoom(id uint64) (*room, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +144,8 @@ func (s *Server) enterRoom(id uint64) (*room, bool) {
 	return nil, true
 }
 
-// awaitCompletion waits until the room is complete, the time limit ends, or the decode worker disconnects. It reports
-// whether the room is complete.
+// awaitCompletion waits until the room is complete, the time limit ends, or the decode worker disconnects.
+// awaitCompletion reports whether the room is complete.
 func (s *Server) awaitCompletion(c net.Conn, id uint64, r *room) bool {
 	left := make(chan struct{})
 	go func() {

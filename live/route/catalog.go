@@ -183,8 +183,8 @@ func (c *Catalog) openPool(ctx context.Context, name drt.Name, role scheduler.Ro
 	return p, err
 }
 
-// Models returns the models that are served now, sorted by name. It also returns a channel that is closed at the next
-// change.
+// Models returns the models that are served now, sorted by name. Models also returns a channel that is closed at the
+// next change.
 func (c *Catalog) Models() ([]Served, <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

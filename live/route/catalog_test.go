@@ -56,8 +56,8 @@ func awaitModels(t *testing.T, c *route.Catalog, want string) []route.Served {
 	}
 }
 
-// A model is served while a callable worker shows its card. Afterwards Find still returns the model. Its context
-// length is the shortest of all cards.
+// A model is served while a callable worker shows its card. Afterwards Find still returns the model. The context
+// length of the model is the shortest of all cards.
 func TestCatalog(t *testing.T) {
 	hub := drttest.Start(t)
 	c, seen := follow(t, hub, route.Options{})

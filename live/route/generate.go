@@ -54,7 +54,7 @@ func (p *Pool) Generate(ctx context.Context, rc cancel.Context, rq *engine.Reque
 // call.
 const maxTries = 3
 
-// chosen is a worker that was chosen for one request. It implements engine.Target.
+// chosen is a worker that was chosen for one request. chosen implements engine.Target.
 type chosen struct {
 	pool   *Pool
 	choice drt.Choice
@@ -149,7 +149,8 @@ type Pair struct {
 	Prefill, Decode *Pool
 }
 
-// Generate sends the request to a prefill worker and a decode worker. It returns the chunks of the decode worker.
+// Generate sends the request to a prefill worker and a decode worker. Generate returns the chunks of the decode
+// worker.
 func (p *Pair) Generate(ctx context.Context, rc cancel.Context, rq *engine.Request, headers map[string]string) (iter.Seq2[*engine.Chunk, error], error) {
 	first, err := p.Prefill.chooseWorker(ctx, rc, rq)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// picker connects a router.Dispatcher to workers and requests with arbitrary ids. It maps their ids to the small ids
-// of the dispatcher, and reuses a small id when it is free. It is safe for concurrent use.
+// picker connects a router.Dispatcher to workers and requests with arbitrary ids. picker maps these ids to the small
+// ids of the dispatcher, and reuses a small id when it is free. picker is safe for concurrent use.
 type picker struct {
 	blockTokens int             // 0: the policy does not read prompts
 	index       *kvevents.Index // caches of the workers; nil if blockTokens is 0
@@ -136,8 +136,8 @@ func (p *picker) newTicket(a ask) *ticket {
 	return t
 }
 
-// bestRanks keeps the rank with the most cached blocks of each worker. It stores the match as rank 0, because
-// policies look up workers by rank 0. It also returns the real ranks.
+// bestRanks keeps the rank with the most cached blocks of each worker. bestRanks stores the match as rank 0, because
+// policies look up workers by rank 0. bestRanks also returns the real ranks.
 func bestRanks(found []router.Match) (kept []router.Match, ranks []int32) {
 	kept = found[:0]
 	for _, m := range found {
@@ -153,8 +153,8 @@ func bestRanks(found []router.Match) (kept []router.Match, ranks []int32) {
 	return kept, ranks
 }
 
-// rankOf returns the rank of a worker with the most cached blocks of a prompt. It returns nil if the worker has one
-// rank or caches no block.
+// rankOf returns the rank of a worker with the most cached blocks of a prompt. rankOf returns nil if the worker has
+// one rank or caches no block.
 func (p *picker) rankOf(t *ticket, w sim.WorkerID) *int32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

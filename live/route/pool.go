@@ -1,9 +1,9 @@
 // Package route finds the workers of each model and sends requests to them.
 //
-// A Pool is the workers of one endpoint. It chooses one of them for each request, and implements engine.Target. Its
-// picker uses a router.Dispatcher in real time. For policies that read caches, the picker follows the KV events of
-// the workers. The model cards contain the sockets of the events. A Pair is a pool of prefill workers and a pool of
-// decode workers. A Catalog follows the model cards of a cluster and opens pools for them.
+// A Pool is the workers of one endpoint. A Pool chooses one worker for each request, and implements engine.Target.
+// The picker of a Pool uses a router.Dispatcher in real time. For policies that read caches, the picker follows the
+// KV events of the workers. The model cards contain the sockets of the events. A Pair is a pool of prefill workers
+// and a pool of decode workers. A Catalog follows the model cards of a cluster and opens pools for them.
 //
 // Read pool.go, generate.go, picker.go, then catalog.go.
 package route
@@ -48,7 +48,7 @@ type Options struct {
 	noted func() // called when workers have joined or left; may be nil
 }
 
-// Pool is the workers of an endpoint. It is safe for concurrent use.
+// Pool is the workers of an endpoint. Pool is safe for concurrent use.
 type Pool struct {
 	name    drt.Name
 	client  *drt.Client
@@ -228,7 +228,7 @@ func (p *Pool) Card(worker uint64) (engine.ModelCard, bool) {
 // cardWait is the maximum time between the start of a worker and its model card. A worker writes the card first.
 const cardWait = 2 * time.Second
 
-// Await waits until n workers serve, or ctx ends. It returns an error if workers serve without a model card.
+// Await waits until n workers serve, or ctx ends. Await returns an error if workers serve without a model card.
 func (p *Pool) Await(ctx context.Context, n int) error {
 	overdue := time.NewTicker(cardWait)
 	defer overdue.Stop()

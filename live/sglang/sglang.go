@@ -1,5 +1,5 @@
 // Package sglang serves a simulated engine like SGLang's server: over HTTP, with its native API, OpenAI's API and
-// SGLang's metrics. It requires neither etcd nor NATS.
+// SGLang's metrics. The server requires neither etcd nor NATS.
 //
 // Read sglang.go, handlers.go, generate.go.
 package sglang
@@ -32,7 +32,7 @@ func (s *Server) Models() ([]route.Served, <-chan struct{}) { return []route.Ser
 // Find returns the only model for every name, since SGLang's server ignores the name.
 func (s *Server) Find(string) (route.Served, bool) { return s.Served, true }
 
-// meter counts the events of the engine. It implements mocker.Watcher.
+// meter counts the events of the engine. meter implements mocker.Watcher.
 type meter struct{ *telemetry.SGLang }
 
 // Over counts a finished request.

@@ -57,7 +57,7 @@ func (s *Server) askKey(next http.Handler) http.Handler {
 	})
 }
 
-// limited applies the queue limits of the faults to requests. It delays requests while the server sleeps.
+// limited applies the queue limits of the faults to requests. limited delays requests while the server sleeps.
 type limited struct {
 	engine.Target
 	queue *httpfault.Queue[*engine.Group]

@@ -101,7 +101,7 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 // ErrCrashed is the error of a server that a fault has stopped.
 var ErrCrashed = errors.New("crashed: crash_after_requests of the faults")
 
-// Serve serves connections at l. It returns nil after Shutdown.
+// Serve serves connections at l. Serve returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.Front.Serve(l)
 	if s.crashed.Load() {

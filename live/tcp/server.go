@@ -12,8 +12,8 @@ const pause = 10 * time.Millisecond
 
 // Server serves each connection in a separate goroutine.
 type Server struct {
-	// Set Admit before Serve. It accepts or rejects a connection before it is served, in the goroutine of the
-	// connection. It returns the connection to serve, or the reason of the rejection.
+	// Set Admit before Serve. Admit accepts or rejects a connection before it is served, in the goroutine of the
+	// connection. Admit returns the connection to serve, or the reason of the rejection.
 	Admit func(net.Conn) (net.Conn, error)
 
 	listener net.Listener
@@ -25,7 +25,8 @@ type Server struct {
 	conns  map[net.Conn]struct{}
 }
 
-// NewServer returns a server for a listener. It closes a new connection if most connections are open; 0: no limit.
+// NewServer returns a server for a listener. The server closes a new connection if most connections are open; 0: no
+// limit.
 func NewServer(l net.Listener, most int) *Server {
 	return &Server{listener: l, most: most, conns: make(map[net.Conn]struct{})}
 }
@@ -70,7 +71,8 @@ func (s *Server) serveConn(c net.Conn, handle func(net.Conn)) {
 	handle(admitted)
 }
 
-// replaceConn replaces a connection by the connection that Admit returned. It reports false if the server is closed.
+// replaceConn replaces a connection by the connection that Admit returned. replaceConn reports false if the server is
+// closed.
 func (s *Server) replaceConn(raw, admitted net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +90,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// holdConn registers a connection. It reports false if the server is closed or full.
+// holdConn registers a connection. holdConn reports false if the server is closed or full.
 func (s *Server) holdConn(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

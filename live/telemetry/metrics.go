@@ -31,7 +31,7 @@ func (m *Metrics) Register(collector any) error {
 	return m.registry.Register(c)
 }
 
-// Name is the origin of metrics. Its fields are labels.
+// Name is the origin of metrics. The fields of a Name are labels.
 type Name struct {
 	Namespace, Component, Endpoint string
 	// WorkerID, if not 0, is the label worker_id. Within one Metrics, either all names have it or none.
@@ -161,7 +161,7 @@ func (e *Endpoint) Sent(bytes int) { e.responseBytes.Add(float64(bytes)) }
 // publish_response and publish_final.
 func (e *Endpoint) Failed(kind string) { e.errors.WithLabelValues(kind).Inc() }
 
-// Cancelled counts a cancelled request. It is called once per request.
+// Cancelled counts a cancelled request. Cancelled is called once per request.
 func (e *Endpoint) Cancelled() { e.cancellations.Inc() }
 
 // Worker has the metrics of a worker and of the ranks of its engine.
@@ -343,8 +343,8 @@ func (r *Requests) Cancelled(model, endpoint, kind string) {
 	r.cancellations.WithLabelValues(model, endpoint, kind).Inc()
 }
 
-// Value returns the value of a counter or gauge, or the count of a histogram. It sums all metrics of that name that
-// have the given labels.
+// Value returns the value of a counter or gauge, or the count of a histogram. Value sums all metrics of that name
+// that have the given labels.
 func (m *Metrics) Value(name string, labels map[string]string) (sum float64) {
 	families, _ := m.registry.Gather() // omits families with an error
 	for _, f := range families {

@@ -119,7 +119,7 @@ func cutRecord(r *slog.Record) slog.Record {
 	return cut
 }
 
-// cutText returns a text cut to about longestText bytes. It appends the number of bytes that were cut.
+// cutText returns a text cut to about longestText bytes. cutText appends the number of bytes that were cut.
 func cutText(text string) string {
 	if len(text) <= longestText {
 		return text

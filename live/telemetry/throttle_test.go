@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// lines collects the written lines. It is safe for concurrent use.
+// lines collects the written lines. lines is safe for concurrent use.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer

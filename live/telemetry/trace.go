@@ -1,5 +1,5 @@
-// Package telemetry wraps OpenTelemetry and Prometheus. It defines the spans and metrics of workers, their clients
-// and frontends, with the names that Dynamo, vLLM and SGLang use.
+// Package telemetry wraps OpenTelemetry and Prometheus. The package defines the spans and metrics of workers, their
+// clients and frontends, with the names that Dynamo, vLLM and SGLang use.
 //
 // Nothing is recorded by default, and no state is global. A worker makes a Tracing and a Metrics at its start.
 //
@@ -41,7 +41,7 @@ type Tracing struct {
 }
 
 // Open returns tracing according to the environment, which getenv reads. Spans are exported only if
-// OTEL_EXPORT_ENABLED is set. They are sent by OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, default
+// OTEL_EXPORT_ENABLED is set. Spans are sent by OTLP/gRPC to OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, default
 // 127.0.0.1:4317. The service name is OTEL_SERVICE_NAME, default dynamo.
 func Open(ctx context.Context, getenv func(string) string) (*Tracing, error) {
 	if !isTruthy(getenv("OTEL_EXPORT_ENABLED")) {
@@ -108,8 +108,8 @@ func (s Span) Fail(err error) {
 	s.SetStatus(codes.Error, err.Error())
 }
 
-// Follow returns the answer and its error. It ends the span at the end of the answer, and marks it as failed after an
-// error.
+// Follow returns the answer and its error. Follow ends the span at the end of the answer, and marks it as failed
+// after an error.
 func Follow[T any](s Span, answer iter.Seq2[T, error], err error) (iter.Seq2[T, error], error) {
 	if err != nil {
 		s.Fail(err)
@@ -152,7 +152,8 @@ func (t *Tracing) StartRoute(ctx context.Context, requestID string, workerID uin
 		attribute.String("router_mode", routerMode))
 }
 
-// StartPayload starts the span handle_payload of a worker. Its parent is the span in the headers of the request.
+// StartPayload starts the span handle_payload of a worker. The parent of the span is the span in the headers of the
+// request.
 func (t *Tracing) StartPayload(ctx context.Context, worker Name, requestID string, headers map[string]string) (context.Context, Span) {
 	ctx = Extract(ctx, headers)
 	attributes := []attribute.KeyValue{
@@ -188,7 +189,8 @@ func Extract(ctx context.Context, headers map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 }
 
-// LogHandler returns h with the attributes trace_id and span_id. They identify the span in the context of a line.
+// LogHandler returns h with the attributes trace_id and span_id. The attributes identify the span in the context of a
+// line.
 func LogHandler(h slog.Handler) slog.Handler { return logHandler{h} }
 
 type logHandler struct{ slog.Handler }
@@ -218,8 +220,8 @@ type Start struct {
 	MigrationTraceID, MigrationSpanID string
 }
 
-// Generation is the span engine.generate of one request. It is not safe for concurrent use. Without an exporter it
-// records nothing.
+// Generation is the span engine.generate of one request. Generation is not safe for concurrent use. Without an
+// exporter it records nothing.
 type Generation struct {
 	span      trace.Span
 	recording bool
@@ -269,7 +271,7 @@ func remoteSpan(traceID, spanID string) (trace.SpanContext, bool) {
 	}), true
 }
 
-// Link returns the ids of the span in hex for the next stage. They are "" if the span is not recorded.
+// Link returns the ids of the span in hex for the next stage. The ids are "" if the span is not recorded.
 func (g *Generation) Link() (traceID, spanID string) {
 	if !g.recording {
 		return "", ""
@@ -288,7 +290,7 @@ func (g *Generation) Begun() {
 	}
 }
 
-// Tokens records a chunk with n tokens. It reports whether this is the first chunk with tokens.
+// Tokens records a chunk with n tokens. Tokens reports whether this is the first chunk with tokens.
 func (g *Generation) Tokens(n int) bool {
 	if !g.recording || n == 0 {
 		return false
@@ -324,8 +326,8 @@ func (g *Generation) Failed(kind string, err error, cancelled bool) {
 		attribute.String("finish_reason", "Error("+err.Error()+")"))
 }
 
-// SetupFailed ends the span of a request that the engine did not start. Its error_kind is always setup_failed, and
-// kind is its error_type.
+// SetupFailed ends the span of a request that the engine did not start. The error_kind of the span is always
+// setup_failed, and kind is its error_type.
 func (g *Generation) SetupFailed(kind string, err error) {
 	g.span.SetStatus(codes.Error, err.Error())
 	g.endSpan(attribute.String("error_kind", "setup_failed"), attribute.String("error_type", kind))
@@ -350,8 +352,8 @@ func (g *Generation) endSpan(attributes ...attribute.KeyValue) {
 	g.span.End()
 }
 
-// gapAttributes returns the statistics of the times between chunks with tokens. It returns nil for fewer than two
-// such chunks.
+// gapAttributes returns the statistics of the times between chunks with tokens. gapAttributes returns nil for fewer
+// than two chunks with tokens.
 func (g *Generation) gapAttributes() []attribute.KeyValue {
 	if len(g.gaps) == 0 {
 		return nil

@@ -73,7 +73,8 @@ func TestEmbeddingsAndResponses(t *testing.T) {
 	}
 }
 
-// The paths of development mode exist only in that mode, as in vLLM. They require no API key.
+// The paths of development mode exist only in that mode, as in vLLM. The paths of development mode require no API
+// key.
 func TestDevMode(t *testing.T) {
 	keyed := func(o *vllm.Options) { o.APIKeys = []string{"secret"} }
 	url := serve(t, keyed)
@@ -85,8 +86,8 @@ func TestDevMode(t *testing.T) {
 	expect(t, url+"/v1/completions", `{"prompt":[5],"max_tokens":2}`, 401, "Unauthorized")
 }
 
-// A server that is put to sleep ends its requests in flight with the reason abort. It answers later requests after
-// the wake-up.
+// A server that is put to sleep ends its requests in flight with the reason abort. The server answers later requests
+// after the wake-up.
 func TestSleep(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) { o.Engine.Engine.Speedup, o.DevMode = 1, true })
 	const running = `vllm:num_requests_running{engine="0",model_name="tiny"} 1`

@@ -138,7 +138,7 @@ func readCounts(m *telemetrytest.Metrics) *counted {
 	return c
 }
 
-// count sends all requests to a server. It returns the counts after the first `alone` requests and at the end.
+// count sends all requests to a server. count returns the counts after the first `alone` requests and at the end.
 func count(t *testing.T, url string) (all [2]*counted) {
 	t.Helper()
 	some := requests()
@@ -155,9 +155,9 @@ func count(t *testing.T, url string) (all [2]*counted) {
 	return all
 }
 
-// After the same requests, the metrics have the names, types, labels and buckets of vLLM's server. They also have the
-// same counts. The counts cover prompt tokens, generated tokens, cached tokens, prefix cache lookups, finish reasons
-// and tokens of every pass.
+// After the same requests, the metrics have the names, types, labels and buckets of vLLM's server. The metrics also
+// have the same counts. The counts cover prompt tokens, generated tokens, cached tokens, prefix cache lookups, finish
+// reasons and tokens of every pass.
 func TestMetricsEqualVLLM(t *testing.T) {
 	if *vllmServer != "" {
 		all := count(t, "http://"+*vllmServer)

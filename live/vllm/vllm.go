@@ -1,5 +1,5 @@
-// Package vllm serves a simulated engine like vLLM's server: over HTTP, with OpenAI's API and vLLM's metrics. It
-// requires neither etcd nor NATS. Gateways and endpoint pickers treat it as vLLM.
+// Package vllm serves a simulated engine like vLLM's server: over HTTP, with OpenAI's API and vLLM's metrics. The
+// server requires neither etcd nor NATS. Gateways and endpoint pickers treat it as vLLM.
 //
 // Read vllm.go, then handlers.go.
 package vllm
@@ -85,7 +85,7 @@ func (s *Server) Find(name string) (route.Served, bool) {
 	return found, found.Name == s.Served.Name || s.adapters.Has(name)
 }
 
-// meter counts the events of the engine. It implements mocker.Watcher.
+// meter counts the events of the engine. meter implements mocker.Watcher.
 type meter struct {
 	*telemetry.VLLM
 	groups map[*engine.Group]tally

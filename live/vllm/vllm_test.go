@@ -156,8 +156,9 @@ func get(t *testing.T, url string) string {
 	return string(b)
 }
 
-// Requests above the queue limits get the status and the Retry-After of the faults. They are counted under vLLM's
-// metric name. Each choice of a request counts. A change of the faults at run time affects the next requests.
+// Requests above the queue limits get the status and the Retry-After of the faults. Rejected requests are counted
+// under vLLM's metric name. Each choice of a request counts. A change of the faults at run time affects the next
+// requests.
 func TestFaults(t *testing.T) {
 	url := serve(t, func(o *vllm.Options) {
 		o.Engine.Engine.Speedup, o.Tokenize = 1, openai.Tokenize

@@ -49,8 +49,8 @@ func fillErrors(row *accuracy.Fit, all []calibrate.Errors) {
 	}
 }
 
-// judgeHalves fits to the first half of a run's requests, once by vLLM's rules and once by the reference's. It judges
-// each fit by the second half.
+// judgeHalves fits to the first half of a run's requests, once by vLLM's rules and once by the reference's.
+// judgeHalves judges each fit by the second half.
 func (s *server) judgeHalves(ctx context.Context, data string) ([]accuracy.Fit, error) {
 	dir := filepath.Join(data, s.path)
 	m, err := calibrate.Read(dir, 0)

@@ -1,5 +1,5 @@
-// Command accuracy replays the requests of measured servers. It prints the errors of data sheets and of calibrated
-// profiles.
+// Command accuracy replays the requests of measured servers. The command prints the errors of data sheets and of
+// calibrated profiles.
 //
 //	go run ./tools/accuracy [-data DIR] [-write docs/accuracy.md]
 //	go run ./tools/accuracy -turns turns.jsonl -in-flight 16 -hardware 'gb300/kimi-k2.5?tp=4' -page 256
@@ -8,8 +8,8 @@
 // tables between the marks of a document.
 //
 // Read main.go, servers.go, then formats.go, replay.go, fits.go, joint.go, noise.go and turns.go. The exit code is 3
-// if a bound is missed. The bounds are mean TPOT within 15 % and KV tokens within 5 %. They apply to data sheets and
-// measured operators, on the servers that are not marked as unbounded.
+// if a bound is missed. The bounds are mean TPOT within 15 % and KV tokens within 5 %. The bounds apply to data
+// sheets and measured operators, on the servers that are not marked as unbounded.
 package main
 
 import (
@@ -65,7 +65,7 @@ func main() {
 	}
 }
 
-// run prints the tables, and writes them into a document if one is given. It returns the number of values out of
+// run prints the tables, and writes them into a document if one is given. run returns the number of values out of
 // bounds.
 func run(out io.Writer, data, document string) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "accuracy")

@@ -11,8 +11,8 @@ import (
 // unknownNoise is the noise of a run without repeats.
 const unknownNoise = "–"
 
-// statedNoise is the published range around the median of nine repeats. It covers the one-pod runs at 5, 8 and 10
-// requests/s. The repeats are not part of the optional data.
+// statedNoise is the published range around the median of nine repeats. statedNoise covers the one-pod runs at 5, 8
+// and 10 requests/s. The repeats are not part of the optional data.
 const statedNoise = "TPOT, E2E ±2 %, TTFT -7 to +25 %, ±2.6 % of those not held"
 
 // noiseOf returns the differences between a run and its repeats. The repeats are the directories RUN.2, RUN.3 and so

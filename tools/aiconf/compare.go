@@ -66,8 +66,8 @@ func formatRank(all map[int]rate) string {
 	return strings.Join(parts, ", ")
 }
 
-// judgeRank compares two rankings and returns yes, tie or no. It returns tie if all rates in different order are at
-// most 5 % apart in one ranking. Rankings with different tensor parallelisms return no.
+// judgeRank compares two rankings and returns yes, tie or no. judgeRank returns tie if all rates in different order
+// are at most 5 % apart in one ranking. Rankings with different tensor parallelisms return no.
 func judgeRank(a, b map[int]rate) string {
 	x, y := rankRates(a), rankRates(b)
 	if slices.Equal(x, y) {
@@ -96,7 +96,7 @@ func isNear(a, b float64) bool { return math.Abs(a-b) <= near*max(a, b) }
 // isNearPools reports whether the best rates of one pool and of two pools are a tie.
 func (a *answer) isNearPools() bool { return isNear(findBest(a.two).tokens, findBest(a.one).tokens) }
 
-// judgePools reports whether both answers prefer the same number of pools. It returns yes, tie or no.
+// judgePools reports whether both answers prefer the same number of pools. judgePools returns yes, tie or no.
 func judgePools(a, b *answer) string {
 	switch {
 	case (findBest(a.two).tokens-findBest(a.one).tokens)*(findBest(b.two).tokens-findBest(b.one).tokens) > 0:

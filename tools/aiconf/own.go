@@ -13,16 +13,16 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// requests is the number of requests of a replay. It is much larger than the number in flight, so that start and end
-// have little weight.
+// requests is the number of requests of a replay. requests is much larger than the number in flight, so that start
+// and end have little weight.
 const requests = 4000
 
 // interval is the time between arrivals at a load of 1, in ms.
 const interval = 100
 
-// askOwn returns the answer of replay plan: the highest load of each configuration. It plans one worker of one pool
-// and, in a closed loop, each split of the GPUs. The limits apply to the median request. In a closed loop the load is
-// the number of requests in flight. Otherwise requests arrive at even gaps.
+// askOwn returns the answer of replay plan: the highest load of each configuration. askOwn plans one worker of one
+// pool and, in a closed loop, each split of the GPUs. The limits apply to the median request. In a closed loop the
+// load is the number of requests in flight. Otherwise requests arrive at even gaps.
 func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answer, error) {
 	a := newAnswer()
 	for _, tp := range q.tps {
@@ -48,8 +48,8 @@ func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answ
 	return a, nil
 }
 
-// findHighestLoad returns the output tokens per second of a cluster at its highest load. It returns 0 if the model
-// does not fit or no load meets the limits.
+// findHighestLoad returns the output tokens per second of a cluster at its highest load. findHighestLoad returns 0 if
+// the model does not fit or no load meets the limits.
 func (q *question) findHighestLoad(ctx context.Context, binary string, tp int, closed bool, pools ...string) (r rate, err error) {
 	args := append([]string{
 		"plan", "--input-tokens", strconv.Itoa(q.input), "--output-tokens", strconv.Itoa(q.output), "--request-count", strconv.Itoa(requests),

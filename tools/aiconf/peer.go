@@ -21,8 +21,8 @@ var errNoPeer = errors.New("aiconfigurator is not installed (pip install aiconfi
 // resultFile contains the best configurations of aiconfigurator, below the directory of an experiment.
 const resultFile = "best_config_topn.csv"
 
-// writeExperiments returns the experiment file of a question. It has one experiment for one pool. For each tensor
-// parallelism it has two experiments for prefill and decode pools, with and without aiconfigurator's factors.
+// writeExperiments returns the experiment file of a question. The file has one experiment for one pool. For each
+// tensor parallelism it has two experiments for prefill and decode pools, with and without aiconfigurator's factors.
 func (q *question) writeExperiments() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "agg:\n  serving_mode: agg\n  model_path: %s\n  system_name: %s_sxm\n  backend_name: vllm\n", q.checkpoint, q.gpu)

@@ -1,5 +1,5 @@
-// Command aisimulate replays a trace on the same cluster with NVIDIA's AISimulate and with replay. It compares their
-// reports, time and memory.
+// Command aisimulate replays a trace on the same cluster with NVIDIA's AISimulate and with replay. The command
+// compares their reports, time and memory.
 //
 //	python3.11 -m venv .venv && .venv/bin/pip install aisimulate==0.13.0.dev202610130000000070
 //	.venv/bin/pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1 && .venv/bin/pip install uvloop fastapi pyzmq msgspec blake3
@@ -68,7 +68,7 @@ func main() {
 	}
 }
 
-// run measures both programs with both routers and prints the table. It writes the table into a document if one is
+// run measures both programs with both routers and prints the table. run writes the table into a document if one is
 // given.
 func (s *settings) run(ctx context.Context, out io.Writer) error {
 	if _, err := exec.LookPath(s.program); err != nil {

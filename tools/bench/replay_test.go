@@ -60,7 +60,7 @@ func benchmark(b *testing.B, r *row.Row) {
 	b.ReportMetric(each/float64(report.OutputTokens), "ns/token")
 }
 
-// profile starts a CPU profile of the row if -profiles is set. It returns a function that stops the profile.
+// profile starts a CPU profile of the row if -profiles is set. profile returns a function that stops the profile.
 func profile(b *testing.B, r *row.Row) (stop func()) {
 	if *profiles == "" {
 		return func() {}

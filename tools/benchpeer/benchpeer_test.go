@@ -32,8 +32,8 @@ say() { echo "{\"wall_time_ms\": $1, \"completed_requests\": $2}" > "$out"; }
 	return path
 }
 
-// table runs the command on one row. Scripts replace this program and the reference. It returns the line of the row
-// and the calls of the scripts.
+// table runs the command on one row. Scripts replace this program and the reference. table returns the line of the
+// row and the calls of the scripts.
 func table(t *testing.T, ours, theirs string, flags ...string) (code int, line string, calls []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,7 +106,8 @@ esac`, "-pairs", "1")
 	}
 }
 
-// A release that does not finish counts as slower than any release that finishes. It is not run again.
+// A release that does not finish counts as slower than any release that finishes. An unfinished release is not run
+// again.
 func TestUnfinished(t *testing.T) {
 	_, line, calls := table(t, `say 2 7`, `
 case $version in

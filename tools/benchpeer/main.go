@@ -1,5 +1,5 @@
-// Command benchpeer measures the speed-up over the published reference. It also measures the growth of time and
-// memory with the workload, and the cost of sweeps and output files.
+// Command benchpeer measures the speed-up over the published reference. The command also measures the growth of time
+// and memory with the workload, and the cost of sweeps and output files.
 //
 //	go run ./tools/benchpeer                    the whole table; takes ten minutes
 //	go run ./tools/benchpeer -only 'KV router'  some rows, by title or name

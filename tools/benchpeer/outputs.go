@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// outputs measures the cost of the output files of a run. It runs one replay with and without files alternately, and
-// compares whole commands.
+// outputs measures the cost of the output files of a run. outputs runs one replay with and without files alternately,
+// and compares whole commands.
 type outputs struct {
 	*bench
 	trace string

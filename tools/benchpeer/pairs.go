@@ -65,8 +65,8 @@ func (c *comparison) measureRow(ctx context.Context, r row.Row) (*measured, erro
 // hopeless is the minimum time limit of a release, if another release has finished.
 const hopeless = time.Minute
 
-// patience returns the time after which another release cannot be the fastest by any figure. Its simulation alone
-// would then have taken three times the whole command. A run that did not finish sets no limit.
+// patience returns the time after which another release cannot be the fastest by any figure. The simulation of that
+// release alone would then have taken three times the whole command. A run that did not finish sets no limit.
 func (o *outcome) patience() time.Duration {
 	if o.unfinished != "" {
 		return math.MaxInt64

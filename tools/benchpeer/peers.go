@@ -164,7 +164,7 @@ func (c *comparison) measureTable(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// installPeer returns a release of the reference. It installs the release if needed.
+// installPeer returns a release of the reference. installPeer installs the release if needed.
 func (c *comparison) installPeer(ctx context.Context, version string) (program, error) {
 	script, err := filepath.Abs(c.peer)
 	if err != nil {

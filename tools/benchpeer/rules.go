@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// measureRules measures the rows of engine rules; this program runs both sides. It prints each row at once, and
-// returns the number of rows that miss a bound.
+// measureRules measures the rows of engine rules; this program runs both sides. measureRules prints each row at once,
+// and returns the number of rows that miss a bound.
 func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 	c.printPreface(fmt.Sprintf("Pairs per row, in turn: %d; a ratio is their median [least–most], of an engine's own rules to the reference's, or to vLLM's where a row says so; of a model with sliding windows to Llama 3.1 8B; of the whole command with two threads to one; all by this program", c.pairs))
 	fmt.Fprintln(c.out, "| case | time: own / reference | ratio | bound | peak MiB: own / reference | ratio | bound | verdict |")

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// sweeps measures sweeps of 200 cells: their speed-up on two cores, and the overhead per cell. It prints CPU time and
-// wall time. The difference shows the load of other processes.
+// sweeps measures sweeps of 200 cells: their speed-up on two cores, and the overhead per cell. sweeps prints CPU time
+// and wall time. The difference shows the load of other processes.
 type sweeps struct {
 	*bench
 	trace    string
@@ -91,7 +91,7 @@ func (s *sweeps) compareCores(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// runInTurn runs the sweeps alternately and repeatedly. It returns the lowest cost of each sweep with its last
+// runInTurn runs the sweeps alternately and repeatedly. runInTurn returns the lowest cost of each sweep with its last
 // output.
 func (s *sweeps) runInTurn(ctx context.Context, sweeps ...[]string) ([]stopwatch.Cost, error) {
 	least := make([]stopwatch.Cost, len(sweeps))

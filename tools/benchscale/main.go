@@ -6,8 +6,8 @@
 //	go run ./tools/benchscale -rules                  by vLLM's own rules, on H100s
 //	go run ./tools/benchscale -equal 1e7              the report of a trace that is kept is the same
 //
-// It prints requests, workers, microseconds and MiB. The measurements are for the process that replays, without the
-// process that generates. Read main.go, then equal.go.
+// The command prints requests, workers, microseconds and MiB. The measurements are for the process that replays,
+// without the process that generates. Read main.go, then equal.go.
 package main
 
 import (

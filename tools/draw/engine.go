@@ -145,8 +145,8 @@ func (d *Drawer) drawVLLM(args map[string]any) {
 	}
 }
 
-// drawSGLang draws the arguments of an SGLang engine. Its tight pools are larger, since a replay never ends if two
-// requests do not fit.
+// drawSGLang draws the arguments of an SGLang engine. The tight pools of SGLang are larger, since a replay never ends
+// if two requests do not fit.
 func (d *Drawer) drawSGLang(args map[string]any, tight bool, block, blocks int) {
 	args["engine_type"] = "sglang"
 	if tight {

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// drawProfile draws a table of pass times as an .npz file. Its axes are ascending. Its times rise and fall.
+// drawProfile draws a table of pass times as an .npz file. The axes of the table are ascending. The times of the
+// table rise and fall.
 func (d *Drawer) drawProfile() []byte {
 	axis := func(largest int) []float64 {
 		points := make([]float64, 2+d.IntN(5))

@@ -53,7 +53,8 @@ func (d *Drawer) drawShape(block int) shape {
 	return s
 }
 
-// drawRequests draws the trace, or the flags of a synthetic workload. It returns the tokens of the largest request.
+// drawRequests draws the trace, or the flags of a synthetic workload. drawRequests returns the tokens of the largest
+// request.
 func (d *Drawer) drawRequests(block int) int {
 	s := d.drawShape(block)
 	switch {

@@ -2,10 +2,11 @@
 //
 //	go run ./tools/footprint [-binary FILE]
 //
-// Without -binary it builds cmd/replay like a release, without symbols. It measures replay --version and a replay of
-// 100 requests several times. It uses the lowest values, so that the load of the machine does not matter. The exit
-// code is 3 if a limit is exceeded. Memory is measured only on Linux. The built program must not look up methods by
-// names that are not constant. Otherwise the linker keeps every exported method of every type, which adds about 5 MB.
+// Without -binary it builds cmd/replay like a release, without symbols. The command measures replay --version and a
+// replay of 100 requests several times. The command uses the lowest values, so that the load of the machine does not
+// matter. The exit code is 3 if a limit is exceeded. Memory is measured only on Linux. The built program must not
+// look up methods by names that are not constant. Otherwise the linker keeps every exported method of every type,
+// which adds about 5 MB.
 package main
 
 import (
@@ -143,7 +144,7 @@ func (t *taken) missed() error {
 	return errors.Join(all...)
 }
 
-// takeLeast returns the lowest values of several runs. It makes more runs while a limit is exceeded, since the
+// takeLeast returns the lowest values of several runs. takeLeast makes more runs while a limit is exceeded, since the
 // machine may be busy.
 func takeLeast(once func() (taken, error)) (least taken, err error) {
 	for i := range mostRuns {

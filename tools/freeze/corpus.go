@@ -58,8 +58,8 @@ func collectCorpus(root string) (*corpus, error) {
 	return c, nil
 }
 
-// splitWords splits a line like a shell. It returns nil if the line requires a shell or names files outside the
-// working directory.
+// splitWords splits a line like a shell. splitWords returns nil if the line requires a shell or names files outside
+// the working directory.
 func splitWords(line string) []string {
 	var words []string
 	var word strings.Builder

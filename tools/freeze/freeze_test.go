@@ -91,8 +91,8 @@ func TestSlowPrograms(t *testing.T) {
 	}
 }
 
-// The same seed draws the same command lines, and another seed draws different ones. They cover all verbs and most
-// flags.
+// The same seed draws the same command lines, and another seed draws different ones. The command lines cover all
+// verbs and most flags.
 func TestDrawingIsDeterministic(t *testing.T) {
 	r := newTestRig(t, "true", "true")
 	c, err := collectCorpus(optional.Root())

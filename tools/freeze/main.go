@@ -1,5 +1,6 @@
-// Command freeze runs the same command lines with two builds of replay. It compares standard output, standard error,
-// exit codes and every byte of the written files. A change without new behaviour must show 0 differences.
+// Command freeze runs the same command lines with two builds of replay. The command compares standard output,
+// standard error, exit codes and every byte of the written files. A change without new behaviour must show 0
+// differences.
 //
 //	go run ./tools/freeze -old OLD -new NEW -n 5000
 //	go run ./tools/freeze -old OLD -new NEW -seed 7 -only 1234    one command line, as a difference prints it

@@ -19,8 +19,8 @@ type verb struct {
 
 func (v *verb) words() []string { return strings.Fields(v.name) }
 
-// listUnfit returns the commands that are not run. They serve until they are stopped, or another program implements
-// them.
+// listUnfit returns the commands that are not run. Such commands serve until they are stopped, or another program
+// implements them.
 func listUnfit() []string { return []string{"ui", "completion"} }
 
 // unfitFlags returns the excluded flags and the reasons.
@@ -63,8 +63,8 @@ func makeTree[S any](program func(S, []string) *cobra.Command) *cobra.Command {
 	return program(none, nil)
 }
 
-// findVerb returns the verb at the beginning of words, and the remaining words. It returns nil for verbs that are not
-// run.
+// findVerb returns the verb at the beginning of words, and the remaining words. findVerb returns nil for verbs that
+// are not run.
 func findVerb(verbs []*verb, words []string) (*verb, []string) {
 	var best *verb
 	for _, v := range verbs {

@@ -281,8 +281,8 @@ func (p *pass) newPolicy(t *twin) (router.Policy, error) {
 	return policy.New(p.ours, o)
 }
 
-// awaitEviction waits until the gateway has evicted from its tree, and advances the simulated clock. It returns an
-// error if the gateway evicted since the previous call.
+// awaitEviction waits until the gateway has evicted from its tree, and advances the simulated clock. awaitEviction
+// returns an error if the gateway evicted since the previous call.
 func (p *pass) awaitEviction() error {
 	before := p.fleet.log.count(evictionOver)
 	if p.evictions > 0 && before != p.evictions {

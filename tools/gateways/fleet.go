@@ -103,7 +103,7 @@ func (f *fleet) startServers(live, kind string, size int) error {
 	return nil
 }
 
-// addProxy adds a proxy in front of a server. Its address contains its number.
+// addProxy adds a proxy in front of a server. The address of a proxy contains its number.
 func (f *fleet) addProxy(target *url.URL) error {
 	worker, proxy := len(f.proxies), httputil.NewSingleHostReverseProxy(target)
 	listener, err := net.Listen("tcp", fmt.Sprintf(addressOfWorkers, strconv.Itoa(worker), f.port))

@@ -1,11 +1,11 @@
-// Gateways compares the routing policies of gateways with those of package router/policy. It starts replay-live vllm
-// or sglang servers behind vllm-router or sglang-router, and sends requests one after the other. It compares each
-// choice of a worker with the choice of the policy. The exit code is 1 if any choice differs.
+// Gateways compares the routing policies of gateways with those of package router/policy. The program starts
+// replay-live vllm or sglang servers behind vllm-router or sglang-router, and sends requests one after the other. The
+// program compares each choice of a worker with the choice of the policy. The exit code is 1 if any choice differs.
 //
 //	go run ./tools/gateways -programs bin/gateways -live bin/replay-live
 //
-// A proxy in front of each server reports the requests. It delays some answers, so that workers have different loads.
-// For the gateway, a prompt is a text. For the policy, each of its characters is a token.
+// A proxy in front of each server reports the requests. The proxy delays some answers, so that workers have different
+// loads. For the gateway, a prompt is a text. For the policy, each of its characters is a token.
 package main
 
 import (

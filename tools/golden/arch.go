@@ -54,7 +54,7 @@ func replayText(ctx context.Context, c *reference.Case, compat bool) (string, er
 	return formatResult(result)
 }
 
-// writeOutcomes prints the results of all cases. It runs in the guest.
+// writeOutcomes prints the results of all cases. writeOutcomes runs in the guest.
 func writeOutcomes(ctx context.Context, cases []reference.Case, out io.Writer) error {
 	w := json.NewEncoder(out)
 	return replayCases(ctx, cases, func(o outcome) error { return w.Encode(o) })

@@ -21,8 +21,8 @@ import (
 // patience is the time limit of a replay that the reference does not finish.
 const patience = 10 * time.Second
 
-// checkInProcess replays c on one processor and on eight. It returns the differences to the reference and between the
-// two.
+// checkInProcess replays c on one processor and on eight. checkInProcess returns the differences to the reference and
+// between the two runs.
 func checkInProcess(ctx context.Context, c *reference.Case) []string {
 	spec, err := c.Spec()
 	if err != nil {
@@ -64,7 +64,7 @@ func checkEnds(ctx context.Context, spec *replay.Spec) []string {
 	return nil
 }
 
-// formatResult returns all requests and the report as a JSON file. It omits wall times.
+// formatResult returns all requests and the report as a JSON file. formatResult omits wall times.
 func formatResult(r *harness.Result) (string, error) {
 	report := *r.Report
 	report.WallMS, report.ProcessedTokensPerS, report.ProcessedOutputPerS = 0, 0, 0

@@ -1,5 +1,5 @@
-// Command golden replays every case of a directory of reference results. It compares the reports and, if available,
-// the single requests.
+// Command golden replays every case of a directory of reference results. The command compares the reports and, if
+// available, the single requests.
 //
 //	go run ./tools/golden                          the cases of testdata/reference, and those of the optional data
 //	go run ./tools/golden -dir testdata/reference  those of one directory

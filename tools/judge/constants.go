@@ -34,7 +34,8 @@ func listSteps() (corrections, frontEnd []step) {
 	return []step{{0.2, 1, 1.5}, {20, 0, 100}, {1, 0, 4}, {0.02, 0, 0.08}}, []step{{40, 0, 400}, {0.02, 0, 0.1}}
 }
 
-// findLeast returns the constants with the lowest error. It changes one constant at a time, with decreasing steps.
+// findLeast returns the constants with the lowest error. findLeast changes one constant at a time, with decreasing
+// steps.
 func findLeast(x []float64, steps []step, off func(x []float64) float64) []float64 {
 	best := off(x)
 	for round := 0; round < 12; {

@@ -20,7 +20,7 @@ type Reason struct {
 const least = 10
 
 // mostWait is the maximum ratio of mean TTFT to the time of the whole answer. In a row with a higher ratio, most
-// requests waited in the queue. Its batch size was not the concurrency.
+// requests waited in the queue. The batch size of such a row was not the concurrency.
 const mostWait = 2.0
 
 // filter drops rows.
@@ -29,8 +29,8 @@ type filter struct {
 	out  func(r *Row) bool
 }
 
-// listFilters returns the filters in their order. internal/accuracy/tables.txt lists them too. They were fixed before
-// the first fit.
+// listFilters returns the filters in their order. internal/accuracy/tables.txt lists them too. The filters were fixed
+// before the first fit.
 func listFilters(sources map[string]int) []filter {
 	deepSeek := func(r *Row) bool { return strings.Contains(r.Model, "DeepSeek") }
 	return []filter{
@@ -52,7 +52,7 @@ func listFilters(sources map[string]int) []filter {
 	}
 }
 
-// Filter returns one row for each configuration, in a fixed order. It also returns why rows were dropped, in the
+// Filter returns one row for each configuration, in a fixed order. Filter also returns why rows were dropped, in the
 // order of the filters.
 func Filter(rows []Row) (kept []Row, left []Reason) {
 	sources := map[string]int{}
@@ -86,7 +86,7 @@ func filterBy(rows []Row, filters []filter) (kept []Row, left []Reason) {
 	return kept, left
 }
 
-// compareConfigurations orders rows by their configuration. It returns 0 for equal configurations.
+// compareConfigurations orders rows by their configuration. compareConfigurations returns 0 for equal configurations.
 func compareConfigurations(a, b Row) int {
 	drawn := func(r *Row) int {
 		if r.Drawn() {
@@ -131,9 +131,9 @@ func medianOf(rows []Row, of func(*Row) float64) float64 {
 	return findQuantile(values, 0.5)
 }
 
-// readMs returns the minimum time in ms in which the GPUs can read the data of a pass of the whole batch. It uses the
-// full bandwidth of the data sheet. The data are weights, the experts for evenly spread tokens, and the KV cache of
-// the average decoding requests.
+// readMs returns the minimum time in ms in which the GPUs can read the data of a pass of the whole batch. readMs uses
+// the full bandwidth of the data sheet. The data are weights, the experts for evenly spread tokens, and the KV cache
+// of the average decoding requests.
 func (r *Row) readMs() (float64, error) {
 	f, err := hardware.ParseFit(r.fit())
 	if err != nil {

@@ -1,4 +1,4 @@
-// Command judge replays published measurements of servers. It prints the errors of pass times from measured
+// Command judge replays published measurements of servers. The command prints the errors of pass times from measured
 // operators.
 //
 //	go run ./tools/judge [-samples silicon_sample.csv] [-write docs/accuracy.md] [-rows FILE]

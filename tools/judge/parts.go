@@ -22,7 +22,7 @@ func (p *parts) tpot(c *silicon.Corrections) float64 {
 	return p.plain + float64(c.Prompts*p.prompts) + float64(c.Prompt*p.mixed) + float64(c.Base*p.passes) + float64(c.Request*p.requests)
 }
 
-// partsLog sums up the parts. It observes the replay of one worker.
+// partsLog sums up the parts. partsLog observes the replay of one worker.
 type partsLog struct {
 	harness.NoObserver
 	corrections silicon.Corrections // corrections of the replay

@@ -32,7 +32,7 @@ type Row struct {
 // columns maps the column names of a file to their positions.
 type columns map[string]int
 
-// Read reads the rows of a file. It finds columns by name and ignores additional columns.
+// Read reads the rows of a file. Read finds columns by name and ignores additional columns.
 func Read(r io.Reader) ([]Row, error) {
 	reader := csv.NewReader(r)
 	names, err := reader.Read()

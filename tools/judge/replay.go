@@ -85,7 +85,8 @@ func (r *Row) quantization() string {
 }
 
 // narrowCache reports whether the KV cache is FP8. This is so for quantized rows of InferenceX with TensorRT-LLM, and
-// for its FP8 weights per tensor. It is also so for DeepSeek with SGLang, and for sparse attention on Blackwell.
+// for its FP8 weights per tensor. The KV cache is also FP8 for DeepSeek with SGLang, and with sparse attention on
+// Blackwell.
 func (r *Row) narrowCache() bool {
 	m := listModels()[r.Model]
 	if m.family == "gpt-oss" || r.Precision != "fp8" && r.Precision != "fp4" {
@@ -266,7 +267,7 @@ func (r *Row) isUnfit() bool {
 	return errors.As(err, new(*options.UnfitError))
 }
 
-// Replay replays rows concurrently. It returns the results in the order of the rows.
+// Replay replays rows concurrently. Replay returns the results in the order of the rows.
 func Replay(ctx context.Context, rows []Row, jobs int) ([]Outcome, error) {
 	all, errs := make([]Outcome, len(rows)), make([]error, len(rows))
 	next := make(chan int)

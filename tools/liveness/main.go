@@ -1,5 +1,6 @@
 // Command liveness runs random replays on engines with very few blocks and a very small token budget. Each replay
-// must end within a time limit. It must end with a report of every request, or with an error that names the cause.
+// must end within a time limit. Each replay must end with a report of every request, or with an error that names the
+// cause.
 //
 //	go run -tags invariants ./tools/liveness -n 2000
 //	go run -tags invariants ./tools/liveness -n 1 -seed 77 -v    one run, as a failure prints it

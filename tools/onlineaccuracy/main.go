@@ -1,5 +1,5 @@
-// Command onlineaccuracy replays workloads on the logical clock and in real time, several times each. It compares the
-// medians with the bounds of each workload. It requires an idle machine.
+// Command onlineaccuracy replays workloads on the logical clock and in real time, several times each. The command
+// compares the medians with the bounds of each workload. The command requires an idle machine.
 //
 //	go run ./tools/onlineaccuracy [-runs 5] [-only TEXT] [-precise]
 //

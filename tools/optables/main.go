@@ -1,5 +1,5 @@
-// Command optables writes the compact files of measured operator times in scheduler/optables/systems. It reads a
-// wheel of aiconfigurator-core, packed or unpacked.
+// Command optables writes the compact files of measured operator times in scheduler/optables/systems. The command
+// reads a wheel of aiconfigurator-core, packed or unpacked.
 //
 //	go run ./tools/optables -from aiconfigurator_core-0.12.0.whl -faults faults.tsv
 //

@@ -76,8 +76,8 @@ func writeFiles(w *draw.Workload, base string) (args []string, err error) {
 	return args, err
 }
 
-// runBoth runs this program and then the reference on the same job. It returns an error for a run that did not end
-// correctly.
+// runBoth runs this program and then the reference on the same job. runBoth returns an error for a run that did not
+// end correctly.
 func (j *judge) runBoth(ctx context.Context, w *draw.Workload, args []string, base string) (kind, string, error) {
 	var job any = append(args[:len(args):len(args)], "--report-json", base+".json")
 	var mine *outcome
@@ -158,8 +158,8 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 	return differing, describeDiffs(diffs), nil
 }
 
-// fingerprintOf returns the part of a report that is the same in all runs of the reference. It omits wall times and
-// values that depend on an order of summation.
+// fingerprintOf returns the part of a report that is the same in all runs of the reference. fingerprintOf omits wall
+// times and values that depend on an order of summation.
 func fingerprintOf(r *collector.Report) string {
 	var b strings.Builder
 	for _, f := range r.Fields() {

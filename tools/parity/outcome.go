@@ -25,7 +25,7 @@ import (
 
 // outcome is the outcome of a run.
 type outcome struct {
-	// seen is the input of a planner as JSON, with the reference's names. It has a state for each advance and the
+	// seen is the input of a planner as JSON, with the reference's names. seen has a state for each advance and the
 	// traffic for each drain.
 	seen   []any
 	calls  int               // number of planner calls
@@ -185,8 +185,8 @@ func compareOutcomes(ref, ours *outcome) []reference.Diff {
 	return append(diffValues("", ref.seen, ours.seen), reference.Compare(ref.report, ours.report)...)
 }
 
-// forgivePasses copies values of this program to ref if the reference's vLLM engine cannot reproduce them. It adds up
-// variances in a random order, and counts a preempted request twice.
+// forgivePasses copies values of this program to ref if the reference's vLLM engine cannot reproduce them. The
+// reference's engine adds up variances in a random order, and counts a preempted request twice.
 func forgivePasses(ref, ours []any) {
 	for i := range min(len(ref), len(ours)) {
 		r, _ := ref[i].(map[string]any)

@@ -83,8 +83,8 @@ func (w *witness) Want(s *autoscale.Signals) int {
 	return got
 }
 
-// compareAgain passes the ticks to another planner. It marks the differences at which this planner wants or estimates
-// something different.
+// compareAgain passes the ticks to another planner. compareAgain marks the differences at which this planner wants or
+// estimates something different.
 func (w *witness) compareAgain(ask func(*tick) ([2]int, string, error)) error {
 	different := map[int]bool{}
 	for i := range w.ticks {

@@ -34,7 +34,7 @@ func TestPlannerEqualsDynamo(t *testing.T) {
 	}
 }
 
-// check returns the number of changes. It returns an error if the scaler and the planner want different numbers of
+// check returns the number of changes. check returns an error if the scaler and the planner want different numbers of
 // workers at a tick.
 func (c *plannerCase) check() (acts int, err error) {
 	config := autoscale.Default(autoscale.DynamoPlanner)

@@ -1,5 +1,5 @@
 // Command parityplanner compares scaler: dynamo-planner with the planner of NVIDIA Dynamo. Both get the same metrics
-// at each tick of replays. It compares the wanted numbers of workers.
+// at each tick of replays. The command compares the wanted numbers of workers.
 //
 //	make parity-planner
 //	go run ./tools/parityplanner -python .venv/bin/python -only chat-hour -v
@@ -197,8 +197,8 @@ func (s *settings) compare(ctx context.Context, r *run, trace string) (*witness,
 // again is the number of additional planners that are asked after a difference.
 const again = 8
 
-// askAgain passes the same ticks to a new planner. It marks the differences at which this planner wants or estimates
-// something different.
+// askAgain passes the same ticks to a new planner. askAgain marks the differences at which this planner wants or
+// estimates something different.
 func (s *settings) askAgain(ctx context.Context, config *autoscale.Config, w *witness) error {
 	theirs, err := s.start(ctx, config, w.workers)
 	if err != nil {

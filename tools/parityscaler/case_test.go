@@ -40,7 +40,7 @@ func TestScalersEqualControllers(t *testing.T) {
 	}
 }
 
-// check sends the ticks to this program's scaler. It returns an error if a decision differs from the controller's.
+// check sends the ticks to this program's scaler. check returns an error if a decision differs from the controller's.
 func (c *scalerCase) check() error {
 	own := autoscale.New(&c.Config)
 	for i := range c.Ticks {

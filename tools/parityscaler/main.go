@@ -1,5 +1,5 @@
 // Command parityscaler compares an autoscaler of this program with the controller that it simulates. Both get the
-// same random clusters. It compares the wanted numbers of workers at each tick.
+// same random clusters. The command compares the wanted numbers of workers at each tick.
 //
 //	make parity-hpa N=300
 //	go run ./tools/parityscaler -oracle bin/hpaoracle -n 1 -seed 17 -v    one case

@@ -45,7 +45,7 @@ func newWorld(kind autoscale.Kind, seed uint64) *world {
 	return w
 }
 
-// scale sets the number of workers to n. It removes the latest workers first.
+// scale sets the number of workers to n. scale removes the latest workers first.
 func (w *world) scale(n int) {
 	for len(w.workers) > n {
 		w.workers = w.workers[:len(w.workers)-1]

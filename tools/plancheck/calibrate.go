@@ -68,8 +68,8 @@ func drawSystem(i int) (*system, error) {
 	return s, err
 }
 
-// drawFactor draws the factor between the pass times of a real server and of the model. Its distribution follows the
-// errors of the published servers of the same class.
+// drawFactor draws the factor between the pass times of a real server and of the model. The distribution of the
+// factor follows the errors of the published servers of the same class.
 func (s *system) drawFactor(r *rand.Rand) (float64, error) {
 	a := engineargs.Default()
 	a.PassTimes = timing.ParseSource(fmt.Sprintf("silicon:%s/%s?engine=vllm-0.33", s.gpu, s.model))
@@ -107,7 +107,7 @@ func (s *system) writeTrace(path, name string) error {
 	return os.WriteFile(path, b.Bytes(), 0o600)
 }
 
-// drawGap draws a gap with mean 1 and a coefficient of variation of at least 1. It mixes two exponential
+// drawGap draws a gap with mean 1 and a coefficient of variation of at least 1. drawGap mixes two exponential
 // distributions with half of the load each.
 func drawGap(r *rand.Rand, burst float64) float64 {
 	p := (1 + math.Sqrt((burst*burst-1)/(burst*burst+1))) / 2
@@ -124,7 +124,8 @@ type verdict struct {
 	chance  float64
 }
 
-// checkCalibration plans systems. It counts the new workloads for which the recommended clusters meet the objectives.
+// checkCalibration plans systems. checkCalibration counts the new workloads for which the recommended clusters meet
+// the objectives.
 func checkCalibration(n int, binary string, out io.Writer) (ok bool, err error) {
 	dir, err := os.MkdirTemp("", "plancheck")
 	if err != nil {

@@ -11,8 +11,8 @@
 //
 // The tool prints a line for each question and the costs of both. A cost is a number of replayed requests. A replay
 // of a part of the workload counts only the requests of this part. The exit code is 1 if the search missed a
-// question. It is also 1 if the search replayed more than 5 % of the requests of the exhaustive plans over all 40
-// questions.
+// question. The exit code is also 1 if the search replayed more than 5 % of the requests of the exhaustive plans over
+// all 40 questions.
 //
 // With -keep, the answers of exhaustive plans are stored in a directory and reused, for changes of the search alone.
 // With -calibrate, it plans synthetic systems with a known truth instead. The exit code is then 1 if plans at 90 %
@@ -232,8 +232,8 @@ func checkQuestions(n int, binary, keep string, out io.Writer) (missed int, err 
 // mostCost is the maximum share of requests that the search may replay, relative to the exhaustive plans.
 const mostCost = 0.05
 
-// judgeCost returns lines with the cost of the search. It reports whether the cost is within the limit, which applies
-// only to all questions.
+// judgeCost returns lines with the cost of the search. judgeCost reports whether the cost is within the limit, which
+// applies only to all questions.
 func judgeCost(exhaustive, searched cost, whole bool) (text string, ok bool) {
 	share := func(a, b int) float64 { return float64(a) / float64(max(1, b)) }
 	replayed := share(searched.requests, exhaustive.requests)

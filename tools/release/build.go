@@ -139,8 +139,8 @@ func (r *release) checkOut(dir string) error {
 	return err
 }
 
-// buildEnv returns environment variables for a platform. They fix all variables of this process that would change the
-// programs.
+// buildEnv returns environment variables for a platform. The variables override all variables of this process that
+// would change the programs.
 func buildEnv(p platform) []string {
 	return []string{
 		"GOOS=" + p.system, "GOARCH=" + p.processor, "CGO_ENABLED=0", "GOFLAGS=", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=",
@@ -235,8 +235,8 @@ func (r *release) gatherShared(dir string) ([]file, error) {
 	return all, err
 }
 
-// explorerFile is the template page of replay report --live. It is the same on every platform, and each archive
-// contains it.
+// explorerFile is the template page of replay report --live. explorerFile is the same on every platform, and each
+// archive contains it.
 const explorerFile = "explorer.html"
 
 // makeExplorer returns the explorer's page that needs no server.

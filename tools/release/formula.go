@@ -10,7 +10,7 @@ import (
 // sourceURL is the URL of the repository.
 const sourceURL = "https://github.com/replay-llm/replay"
 
-// formulaText is the template of a Homebrew formula. Its fields are those of formula.
+// formulaText is the template of a Homebrew formula. The fields of the template are those of formula.
 const formulaText = `# Made by make release.
 class Replay < Formula
   desc "Simulate LLM inference clusters on recorded or synthetic workloads"

@@ -1,11 +1,11 @@
 // Command release makes the release of a commit. A release has archives of both programs for each platform, a
-// container image and a formula for Homebrew. It also has bills of materials, Python wheels, and the checksums of all
-// files. The same commit gives the same bytes. CONTRIBUTING.md describes the files.
+// container image and a formula for Homebrew. A release also has bills of materials, Python wheels, and the checksums
+// of all files. The same commit gives the same bytes. CONTRIBUTING.md describes the files.
 //
 // GoReleaser makes reproducible archives too. By its documentation, it requires syft for bills of materials, and uv
-// or poetry for wheels, which do not contain the programs. Its images require Docker or, with ko, a base image from a
-// registry. The wheels, the image without a base, and the comparison of two builds (-twice) would still need this
-// command. This command requires only a Go toolchain.
+// or poetry for wheels, which do not contain the programs. The images of GoReleaser require Docker or, with ko, a
+// base image from a registry. The wheels, the image without a base, and the comparison of two builds (-twice) would
+// still need this command. This command requires only a Go toolchain.
 //
 // Read main.go, build.go, archive.go, image.go, bill.go, formula.go, wheel.go.
 package main
@@ -51,8 +51,8 @@ func main() {
 // sumsFile is the last file of every release.
 const sumsFile = "SHA256SUMS"
 
-// makeInto makes all files of a release in the folder out, and creates missing parent folders. It replaces an
-// existing release only after all files are made. It does not replace a folder without a release.
+// makeInto makes all files of a release in the folder out, and creates missing parent folders. makeInto replaces an
+// existing release only after all files are made. makeInto does not replace a folder without a release.
 func (r *release) makeInto(out string) error {
 	entries, err := os.ReadDir(out)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

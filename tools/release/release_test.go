@@ -22,7 +22,8 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// smallProgram is a small program for test releases. It prints the version in the format that checkVersion reads.
+// smallProgram is a small program for test releases. smallProgram prints the version in the format that checkVersion
+// reads.
 const smallProgram = `package main
 
 import (

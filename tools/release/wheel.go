@@ -38,7 +38,7 @@ Description-Content-Type: text/markdown
 
 %s`
 
-// makeWheel returns the wheel of a platform. It contains the Python package and the program.
+// makeWheel returns the wheel of a platform. The wheel contains the Python package and the program.
 func (r *release) makeWheel(p platform, program file, legal []byte) (file, error) {
 	version, err := pythonVersion(r.version)
 	if err != nil {

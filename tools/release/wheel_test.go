@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// checkWheel checks that the RECORD of a wheel lists every file with its checksum and size. It also checks that the
-// wheel has the parts that pip requires.
+// checkWheel checks that the RECORD of a wheel lists every file with its checksum and size. checkWheel also checks
+// that the wheel has the parts that pip requires.
 func checkWheel(t *testing.T, wheel, program []byte) {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(wheel), int64(len(wheel)))

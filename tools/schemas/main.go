@@ -2,7 +2,8 @@
 //
 //	go generate ./tools/schemas
 //
-// Its tests compare the YAML files of the repository with the schemas, and the schemas with the program.
+// The tests of this command compare the YAML files of the repository with the schemas, and the schemas with the
+// program.
 package main
 
 //go:generate go run -C ../.. ./tools/schemas

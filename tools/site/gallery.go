@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/internal/script"
 )
 
-// makeGallery runs the commands of the gallery in docs/explore.md in the folder work. It adds the resulting pages to
-// the sections of their commands.
+// makeGallery runs the commands of the gallery in docs/explore.md in the folder work. makeGallery adds the resulting
+// pages to the sections of their commands.
 func (s *site) makeGallery(work string) error {
 	if err := s.enterGallery(work); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// makeKeys makes the page of the report's keys. It lists each key with its definition and its value in one run.
+// makeKeys makes the page of the report's keys. The page lists each key with its definition and its value in one run.
 func (s *site) makeKeys() error {
 	dir, err := os.MkdirTemp("", "site-")
 	if err != nil {

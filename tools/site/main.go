@@ -1,7 +1,7 @@
-// Command site builds the documentation as HTML pages. It copies the pages of docs and the documents of the root. It
-// generates pages of commands, engine arguments, flags of other tools, errors and report keys, and of the runs in
-// docs/explore.md. Sphinx renders the pages. Then the command checks every link and anchor, and that no page loads a
-// resource from a different host. CONTRIBUTING.md describes its use.
+// Command site builds the documentation as HTML pages. The command copies the pages of docs and the documents of the
+// root. The command generates pages of commands, engine arguments, flags of other tools, errors and report keys, and
+// of the runs in docs/explore.md. Sphinx renders the pages. Then the command checks every link and anchor, and that
+// no page loads a resource from a different host. CONTRIBUTING.md describes its use.
 //
 // MkDocs could replace only Sphinx (sphinx.go). This command would still generate pages and check the anchors and
 // hosts of the finished pages. The search of MkDocs works on file:// only with the offline plugin of one theme. The

@@ -43,8 +43,8 @@ func (s *site) makeReference() error {
 	return s.makeKeys()
 }
 
-// setCommand returns the page of a command with links for the names of documents. It adds the subcommands to the
-// navigation.
+// setCommand returns the page of a command with links for the names of documents. setCommand adds the subcommands to
+// the navigation.
 func (s *site) setCommand(text string) string {
 	document := regexp.MustCompile(`docs/[a-z0-9/-]+\.md`)
 	lines := strings.SplitAfter(text, "\n")

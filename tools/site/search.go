@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// writeSearchTexts writes searchtexts.js of the site in a folder. It contains the text of each page for the excerpts
-// of the search.
+// writeSearchTexts writes searchtexts.js of the site in a folder. The file contains the text of each page for the
+// excerpts of the search.
 func writeSearchTexts(dir string) error {
 	texts := make(map[string]string)
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -60,7 +60,7 @@ func readArticle(file string) (string, error) {
 	return "", nil
 }
 
-// addWords adds the words below n. It omits heading marks, scripts and styles.
+// addWords adds the words below n. addWords omits heading marks, scripts and styles.
 func addWords(n *html.Node, words *[]string) {
 	if n.Type == html.TextNode {
 		*words = append(*words, strings.Fields(n.Data)...)

@@ -87,7 +87,7 @@ func collectReports(in io.Reader, out io.Writer, step, file string) (err error) 
 }
 
 // print returns the output that go test without -v prints for an event: lines about packages and builds, and the
-// output of failed tests. It stores the output of a running test in said.
+// output of failed tests. print stores the output of a running test in said.
 func (e *event) print(said map[string]map[string][]string) string {
 	switch {
 	case e.Action == "build-output", e.Action == "output" && e.Test == "" && e.Output != "PASS\n":

@@ -1,4 +1,4 @@
-// Package stopwatch builds and runs programs for the tools that measure them. It also computes medians.
+// Package stopwatch builds and runs programs for the tools that measure them. The package also computes medians.
 package stopwatch
 
 import (

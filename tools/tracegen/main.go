@@ -60,8 +60,8 @@ func newRow(at, input, output int, ids []uint64) formats.Record {
 	return formats.Record{At: float64(at), HasAt: true, Input: input, Output: output, IDs: ids}
 }
 
-// makePreemption generates 160 requests within two seconds. Their short prompts fit in a small cache, and their long
-// answers do not. With 256 blocks of 64 tokens, a worker must preempt.
+// makePreemption generates 160 requests within two seconds. The short prompts of the requests fit in a small cache,
+// and the long answers do not. With 256 blocks of 64 tokens, a worker must preempt.
 func makePreemption() []formats.Record {
 	random := sim.NewRand(7, "tracegen/preemption")
 	rows := make([]formats.Record, 160)
@@ -177,7 +177,8 @@ func (c *chat) drawPopular(n int) int {
 	return n - 1
 }
 
-// drawLength draws a log-normal length with the given median. It is at least 8 and at most 30 times the median.
+// drawLength draws a log-normal length with the given median. The length is at least 8 and at most 30 times the
+// median.
 func (c *chat) drawLength(median, spread float64) int {
 	x := median * math.Exp(float64(spread*c.random.NormFloat64()))
 	return int(math.Round(min(max(x, 8), 30*median)))

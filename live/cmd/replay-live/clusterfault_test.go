@@ -227,7 +227,8 @@ func TestClusterFaultCutForGood(t *testing.T) {
 	w.signal(syscall.SIGCONT)
 }
 
-// A crash of a caller with 20 streams counts as 20 cancellations. Its worker is idle soon after.
+// A crash of a caller with 20 streams counts as 20 cancellations. The worker of the crashed caller is idle soon
+// after.
 func TestClusterFaultCallerCrash(t *testing.T) {
 	clusterRequest(t)
 	c := newCompound(t)

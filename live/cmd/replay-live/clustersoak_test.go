@@ -32,8 +32,8 @@ const (
 	soakKill    = 10 * time.Second // time between two killed workers
 )
 
-// slowWorker returns flags for a worker with many concurrent requests. Its passes are slow, so that the machine has
-// time to send the tokens.
+// slowWorker returns flags for a worker with many concurrent requests. Passes of the worker are slow, so that the
+// machine has time to send the tokens.
 func slowWorker() []string {
 	return []string{"--speedup-ratio=0.3", "--max-num-seqs=1000", "--max-num-batched-tokens=unlimited"}
 }

@@ -75,7 +75,7 @@ func commandHere(command []string, address, here string) (args []string) {
 }
 
 // Images in the compose file have a version, and Prometheus scrapes every worker. The commands start, find each other
-// by names and a token, and answer. They export every metric of the dashboard.
+// by names and a token, and answer. The services export every metric of the dashboard.
 func TestStackInAFile(t *testing.T) {
 	var c composed
 	readYAML(t, "compose.yaml", &c)

@@ -10,9 +10,9 @@ import (
 	"github.com/replay-llm/replay/live/drt/drttest"
 )
 
-// A worker with the files of a model registers on the event plane of the published package, in both layouts. It
-// registers again after a lost lease, and unregisters at its end. Without the files, or with --event-plane=none, a
-// worker does not register.
+// A worker with the files of a model registers on the event plane of the published package, in both layouts. The
+// worker registers again after a lost lease, and unregisters at its end. Without the files, or with
+// --event-plane=none, a worker does not register.
 func TestEventPlane(t *testing.T) {
 	t.Parallel()
 	servers := drttest.Start(t)

@@ -28,8 +28,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// fleetSoak is etcd and NATS in separate processes, workers and a frontend. They are connected through proxies that
-// can be cut.
+// fleetSoak is etcd and NATS in separate processes, workers and a frontend. The processes are connected through
+// proxies that can be cut.
 type fleetSoak struct {
 	t                  *testing.T
 	rng                *rand.Rand
@@ -186,8 +186,8 @@ func (s *fleetSoak) checkSizes(found sizes, length time.Duration) {
 	}
 }
 
-// checkGoroutines ends the frontend and the workers with a dump of their goroutines. It fails the test if a goroutine
-// still serves a request.
+// checkGoroutines ends the frontend and the workers with a dump of their goroutines. checkGoroutines fails the test
+// if a goroutine still serves a request.
 func (s *fleetSoak) checkGoroutines() {
 	s.t.Helper()
 	working := regexp.MustCompile(`answerRequest|relaySignals|pullItems|forwardChunks|generation\).watchSignals|sendParts|askModel`)
@@ -203,7 +203,7 @@ func (s *fleetSoak) checkGoroutines() {
 	}
 }
 
-// stackProcess is a process with etcd and NATS. Its data is kept across restarts.
+// stackProcess is a process with etcd and NATS. The data of etcd and NATS is kept across restarts.
 type stackProcess struct {
 	t    *testing.T
 	dir  string

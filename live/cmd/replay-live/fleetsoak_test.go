@@ -149,7 +149,7 @@ func startClients(at string, streams int, calm func() bool) *soakCrowd {
 	return c
 }
 
-// ask requests one stream and counts its outcome. It returns the type of its error, or "".
+// ask requests one stream and counts its outcome. ask returns the type of the stream's error, or "".
 func (c *soakCrowd) ask(at string, r *rand.Rand) string {
 	calm := c.calm()
 	prompt := append(soakPrompt(r.IntN(soakGroups)), make([]uint32, r.IntN(100))...)

@@ -21,8 +21,8 @@ import (
 
 var gateways = flag.String("gateways", "", "the `directory` of vllm-router, vLLM's own router (make gateways)")
 
-// gatewayRequests is the number of requests to a gateway. They belong to gatewayGroups groups; the prompts of a group
-// share 600 tokens.
+// gatewayRequests is the number of requests to a gateway. The requests belong to gatewayGroups groups; the prompts of
+// a group share 600 tokens.
 const gatewayRequests, gatewayGroups = 200, 10
 
 // vLLM's router works with a fleet of simulated vLLM servers. Every request is answered, and each policy distributes
@@ -149,8 +149,8 @@ func anyPort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// askThrough sends requests to a gateway, eight at once. It returns the number of answers of each server, and the
-// cached fraction of the prompts' tokens.
+// askThrough sends requests to a gateway, eight at once. askThrough returns the number of answers of each server, and
+// the cached fraction of the prompts' tokens.
 func (f *fleetOf) askThrough(t *testing.T, url string) (requests []int, hitRate float64) {
 	t.Helper()
 	words := func(group, n int, seed uint64) string {

@@ -79,7 +79,8 @@ func peerRouter(t *testing.T, requests, events string) {
 	}
 }
 
-// prompt returns a text of about the given number of blocks of 16 tokens. Its beginning is unique for each number.
+// prompt returns a text of about the given number of blocks of 16 tokens. The beginning of the text is unique for
+// each number.
 func prompt(number, blocks int) string {
 	return fmt.Sprintf("%04d ", number) + strings.Repeat(fmt.Sprintf("%d is a lucky number ", number), 2*blocks)
 }

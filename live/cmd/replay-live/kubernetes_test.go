@@ -59,7 +59,7 @@ func readContainer(t *testing.T, name string) (d deployed, replicas int) {
 	return all[0], manifest.Spec.Replicas
 }
 
-// start starts the container's command on loopback. It checks that the environment has the pod's address, the
+// start starts the container's command on loopback. start checks that the environment has the pod's address, the
 // addresses of etcd and NATS, and the token.
 func (d *deployed) start(t *testing.T, c *compound) *member {
 	t.Helper()

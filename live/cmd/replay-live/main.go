@@ -1,5 +1,5 @@
-// Command replay-live serves simulated LLM inference engines as processes of a cluster. It also replays workloads and
-// sweeps on such clusters.
+// Command replay-live serves simulated LLM inference engines as processes of a cluster. Command replay-live also
+// replays workloads and sweeps on such clusters.
 package main
 
 import (

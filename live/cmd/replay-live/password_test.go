@@ -54,8 +54,8 @@ func (s *speech) commandLines(pids ...string) {
 	}
 }
 
-// secretServers starts etcd and NATS with a password. It returns an environment with the password in URLs, and the
-// plain addresses.
+// secretServers starts etcd and NATS with a password. secretServers returns an environment with the password in URLs,
+// and the plain addresses.
 func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddresses, end func()) {
 	t.Helper()
 	cmd, errs, line := startProcessWith(t, []string{"NATS_AUTH_PASSWORD=" + secret}, 1, "stack", "up", "--nats-username", "me", "--data-dir", dir)

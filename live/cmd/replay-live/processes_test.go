@@ -80,7 +80,7 @@ type member struct {
 	Ranks                  []kvevents.Source `json:"kv_ranks"`
 }
 
-// transcript is the output of a process so far. It is safe for concurrent use.
+// transcript is the output of a process so far. transcript is safe for concurrent use.
 type transcript struct {
 	mu   sync.Mutex
 	text []byte
@@ -194,7 +194,7 @@ type replayed struct {
 	errs   string
 }
 
-// replayHere runs the program in this process. Its workers are other processes.
+// replayHere runs the program in this process. The workers are other processes.
 func replayHere(t *testing.T, args ...string) replayed {
 	t.Helper()
 	var out, errs bytes.Buffer

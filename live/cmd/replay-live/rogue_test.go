@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// A frontend stops following the KV events of a worker with too many blocks. It logs and counts this once, and still
-// calls the worker.
+// A frontend stops following the KV events of a worker with too many blocks. The frontend logs and counts this once,
+// and still calls the worker.
 func TestRoguePublisher(t *testing.T) {
 	c := newCompound(t)
 	c.worker("--speedup-ratio=100", "--block-size=4")

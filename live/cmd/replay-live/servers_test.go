@@ -84,7 +84,7 @@ func startProcessWith(t *testing.T, env []string, lines int, args ...string) (cm
 	return cmd, errs, line
 }
 
-// rowsOf returns the number of rows of a measured run by status. It checks that the trace of the run has as many
+// rowsOf returns the number of rows of a measured run by status. rowsOf checks that the trace of the run has as many
 // lines.
 func rowsOf(t *testing.T, dir string) map[string]int {
 	t.Helper()

@@ -83,8 +83,8 @@ func (e *etcdServer) noteServer(s *grpc.Server) {
 // stopLimit is the time limit for the shutdown of a broken server, which might hang.
 const stopLimit = 2 * time.Second
 
-// stopServer stops the server. It disconnects the clients first, because etcd would wait for their streams for
-// seconds.
+// stopServer stops the server. stopServer disconnects the clients first, because etcd would wait for their streams
+// for seconds.
 func (e *etcdServer) stopServer() {
 	ended := make(chan struct{})
 	go func() {

@@ -1,5 +1,5 @@
-// Package stack runs real etcd and NATS servers inside this process, on real ports. It is for single machines without
-// an installation, and for tests.
+// Package stack runs real etcd and NATS servers inside this process, on real ports. The package is for single
+// machines without an installation, and for tests.
 //
 // Only programs and tests import it.
 //
@@ -124,8 +124,8 @@ func (s *Stack) KillEtcd() {
 	}
 }
 
-// RestartEtcd starts etcd again with its data and port. It waits for the port until ctx ends, because clients that
-// try to connect may occupy it.
+// RestartEtcd starts etcd again with its data and port. RestartEtcd waits for the port until ctx ends, because
+// clients that try to connect may occupy it.
 func (s *Stack) RestartEtcd(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *Stack) awaitPort(ctx context.Context, port int) {
 	}
 }
 
-// RestartNATS starts NATS again with its data and port. It waits for the port like RestartEtcd.
+// RestartNATS starts NATS again with its data and port. RestartNATS waits for the port like RestartEtcd.
 func (s *Stack) RestartNATS(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -83,7 +83,8 @@ func (d deadlines) Read(p []byte) (int, error) {
 // maxQueued is the maximum total size of the messages that wait for one peer, in bytes.
 const maxQueued = 512 << 20
 
-// queueMessage queues an encoded message. It reports false if bound messages are queued or the connection has ended.
+// queueMessage queues an encoded message. queueMessage reports false if bound messages are queued or the connection
+// has ended.
 func (c *conn) queueMessage(wire []byte, bound int) bool {
 	c.mu.Lock()
 	if c.alive.Err() != nil || len(c.queue) >= bound || c.size+len(wire) > maxQueued {

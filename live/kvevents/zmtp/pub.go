@@ -67,7 +67,7 @@ func (p *Pub) setSubscription(c *conn, topic string, on bool) {
 	}
 }
 
-// Send queues a message for all subscribed peers without waiting. It returns the number of peers that miss the
+// Send queues a message for all subscribed peers without waiting. Send returns the number of peers that miss the
 // message because their queue is full.
 func (p *Pub) Send(m Message) (missed int) {
 	p.mu.Lock()

@@ -51,7 +51,7 @@ func (r *Router) servePeer(c *conn) {
 	}
 }
 
-// Reply queues a message for the peer without waiting. It reports false if the peer has left or was disconnected.
+// Reply queues a message for the peer without waiting. Reply reports false if the peer has left or was disconnected.
 func (q Request) Reply(m Message) bool {
 	if q.peer.queueMessage(packMessage(m), q.bound) {
 		return true

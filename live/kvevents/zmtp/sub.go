@@ -15,8 +15,8 @@ type SubOptions struct {
 	Heartbeat time.Duration
 	// Silence is how long the publisher may send nothing before the Sub reconnects, default 15 s.
 	Silence time.Duration
-	// Retry is the pause before the second attempt to connect, default 100 ms. It doubles up to RetryMost, default 5
-	// s.
+	// Retry is the pause before the second attempt to connect, default 100 ms. The pause doubles up to RetryMost,
+	// default 5 s.
 	Retry, RetryMost time.Duration
 	Dial             Dial // opens connections; nil: to any address
 }
@@ -51,8 +51,8 @@ type Delivery struct {
 	Err       error // why the connection failed
 }
 
-// NewSub follows the publisher at an endpoint, tcp://host:port. It receives messages with a first frame that starts
-// with topic.
+// NewSub follows the publisher at an endpoint, tcp://host:port. The subscriber receives messages with a first frame
+// that starts with topic.
 func NewSub(endpoint, topic string, o SubOptions) (*Sub, error) {
 	if _, err := parseEndpoint(endpoint); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *Sub) sendPings(c *conn) {
 // mostWaiting is the number of queued bytes above which the connection is not read.
 const mostWaiting = 64 << 20
 
-// awaitRoom waits until at most mostWaiting bytes are queued. It reports false if ctx ended meanwhile.
+// awaitRoom waits until at most mostWaiting bytes are queued. awaitRoom reports false if ctx ended meanwhile.
 func (s *Sub) awaitRoom(ctx context.Context, c *conn) bool {
 	for {
 		s.mu.Lock()
@@ -166,7 +166,7 @@ func (s *Sub) queueDelivery(d Delivery) {
 	s.wake.Ring()
 }
 
-// Receive appends all queued deliveries to dst. It waits until there is at least one.
+// Receive appends all queued deliveries to dst. Receive waits until there is at least one delivery.
 func (s *Sub) Receive(ctx context.Context, dst []Delivery) ([]Delivery, error) {
 	for {
 		s.mu.Lock()

@@ -198,7 +198,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
-// A peer that does not read its answer is disconnected. It never receives an answer with a missing message.
+// A peer that does not read its answer is disconnected. The peer never receives an answer with a missing message.
 func TestSlowDealer(t *testing.T) {
 	r, err := ListenRouter(Listener{Endpoint: "tcp://127.0.0.1:0"}, 8)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command echo is the engine of docs/runtime.md. It answers with the tokens of the prompt, one after the other.
+// Command echo is the engine of docs/runtime.md. The engine answers with the tokens of the prompt, one after the
+// other.
 package main
 
 import (
@@ -96,7 +97,7 @@ func (e *Echo) yieldAnswer(ctx context.Context, rq *engine.Request, rc engine.Ge
 	}, nil)
 }
 
-// countIn adds a request to the active requests. It reports false if the engine is not running.
+// countIn adds a request to the active requests. countIn reports false if the engine is not running.
 func (e *Echo) countIn() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +138,7 @@ func (e *Echo) Drain(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Cleanup stops the engine. It does nothing if it is called again or without Start.
+// Cleanup stops the engine. Cleanup does nothing if it is called again or without Start.
 func (e *Echo) Cleanup(context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

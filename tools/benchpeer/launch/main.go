@@ -5,8 +5,8 @@
 // RESULT gets three numbers: the wall time in ns, the peak of resident memory in the unit of the system, and the exit
 // code.
 //
-// It is a separate program because it is small. On Linux the peak of a process starts with the peak of its parent.
-// The larger peak of the measuring program would hide the peak of the command.
+// Command launch is a separate program because a small program is required. On Linux the peak of a process starts
+// with the peak of its parent. The larger peak of the measuring program would hide the peak of the command.
 package main
 
 import (

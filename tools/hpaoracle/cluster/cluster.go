@@ -105,8 +105,8 @@ func (c *Cluster) scale() *scaling.Scale {
 	}
 }
 
-// Step moves the clock to a tick and lets the controller reconcile once with the metrics of the tick. It returns the
-// wanted number of pods. It must run within a bubble of testing/synctest.
+// Step moves the clock to a tick and lets the controller reconcile once with the metrics of the tick. Step returns
+// the wanted number of pods. Step must run within a bubble of testing/synctest.
 func (c *Cluster) Step(ctx context.Context, t *Tick) (int32, error) {
 	c.metrics.tick, c.workers = t, t.Workers
 	if err := c.setPods(ctx, t); err != nil {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/kubernetes/pkg/apis/autoscaling/validation"
 )
 
-// Complete sets the namespace, the scale target and the API server's defaults of an autoscaler. It returns an error
-// if the autoscaler is not valid.
+// Complete sets the namespace, the scale target and the API server's defaults of an autoscaler. Complete returns an
+// error if the autoscaler is not valid.
 func Complete(hpa *autoscaling.HorizontalPodAutoscaler) error {
 	hpa.Namespace = Namespace
 	hpa.Spec.ScaleTargetRef = autoscaling.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: app}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/podautoscaler/metrics"
 )
 
-// tickMetrics serves the metrics of the current tick. It implements metrics.MetricsClient.
+// tickMetrics serves the metrics of the current tick. tickMetrics implements metrics.MetricsClient.
 type tickMetrics struct {
 	tick *Tick
 	// external replaces the values of external metrics; nil: the values of the tick are used.

@@ -29,7 +29,7 @@ type Stepper interface {
 // Opener makes a Stepper from a manifest. sync is the time between two ticks.
 type Opener func(manifest []byte, flags Flags, sync time.Duration) (Stepper, error)
 
-// Run is the main function of a program that answers on its standard streams. It does not return.
+// Run is the main function of a program that answers on its standard streams. Run does not return.
 func Run(name string, open Opener) {
 	testing.Init() // package synctest requires a test
 	manifest := flag.String("manifest", "", "file of the autoscaler")

@@ -24,7 +24,7 @@ import (
 	"github.com/replay-llm/replay/tools/hpaoracle/cluster"
 )
 
-// loop is KEDA's loop over one ScaledObject. Its executor and its fallback are unmodified.
+// loop is KEDA's loop over one ScaledObject. The executor and the fallback are unmodified.
 type loop struct {
 	ctx      context.Context // for queries of the HPA
 	object   *v1alpha1.ScaledObject
@@ -37,7 +37,7 @@ type loop struct {
 	began    bool
 }
 
-// newLoop returns the loop of an object. Its HPA acts on a cluster.
+// newLoop returns the loop of an object. The HPA of the loop acts on a cluster.
 func newLoop(ctx context.Context, object *v1alpha1.ScaledObject, flags cluster.Flags, sync time.Duration) (*loop, error) {
 	l := &loop{ctx: ctx, object: object}
 	hpa, err := l.newHPA()

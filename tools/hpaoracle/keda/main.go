@@ -4,8 +4,8 @@
 //	GOWORK=off go build -C tools/hpaoracle -o ../../bin/kedaoracle ./keda
 //	replay trace TRACE --autoscale FILE     with command: bin/kedaoracle -manifest scaledobject.yaml
 //
-// The name of a trigger is the name of the metric in the HPA. Its metadata are metric (a fact of a tick), threshold
-// and activationThreshold. Read loop.go.
+// The name of a trigger is the name of the metric in the HPA. The metadata of a trigger are metric (a fact of a
+// tick), threshold and activationThreshold. Read loop.go.
 package main
 
 import (

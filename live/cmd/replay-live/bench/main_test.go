@@ -111,7 +111,7 @@ func measureServer(ctx context.Context, o *options, k *kind) (string, error) {
 }
 
 // measureOnce starts a server and measures it. If flat is set, the server generates tokens at full speed, otherwise
-// one token every 10 ms per request. It returns tokens and requests per second of processor time.
+// one token every 10 ms per request. measureOnce returns tokens and requests per second of processor time.
 func measureOnce(ctx context.Context, o *options, k *kind, flat bool) (tokens, requests float64, err error) {
 	s, err := startServer(ctx, o, k, flat)
 	if err != nil {

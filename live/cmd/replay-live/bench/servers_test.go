@@ -134,8 +134,8 @@ func (s *server) beginFrontend(program string, worker func(etcd, nats string) er
 //go:embed fake.py
 var fake []byte
 
-// itl returns the time between two tokens for servers without a simulated engine. It is similar to that of the
-// simulated engines under this load.
+// itl returns the time between two tokens for servers without a simulated engine. The time is similar to the time of
+// the simulated engines under this load.
 func (s *server) itl() time.Duration {
 	if s.flat {
 		return 0

@@ -98,7 +98,7 @@ func (f *fleet) open(ctx context.Context, i int) (one member, err error) {
 	return one, nil
 }
 
-// closeListener closes a listener. It ignores the error if the server has closed the listener already.
+// closeListener closes a listener. closeListener ignores the error if the server has closed the listener already.
 func closeListener(l net.Listener) error {
 	if err := l.Close(); !errors.Is(err, net.ErrClosed) {
 		return err

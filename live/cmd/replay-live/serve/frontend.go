@@ -177,8 +177,8 @@ func (f *frontendFlags) readConfig() (drt.Config, routes.Options, error) {
 	return runtime, o, err
 }
 
-// loadTokenizer returns a function that splits texts with a tokenizer.json; nil for no file. It may be called
-// concurrently.
+// loadTokenizer returns a function that splits texts with a tokenizer.json; nil for no file. loadTokenizer may be
+// called concurrently.
 func loadTokenizer(file string) (func(text string) []uint32, error) {
 	if file == "" {
 		return nil, nil

@@ -24,8 +24,8 @@ const intHashes = "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES"
 // hashBytes reports whether hashes are bytes in vLLM's layouts.
 func hashBytes() bool { return os.Getenv(intHashes) == "0" }
 
-// parseKVConfig parses --kv-events-config for a vLLM release. It returns nil if KV events are not enabled. The host *
-// means the host of the servers.
+// parseKVConfig parses --kv-events-config for a vLLM release. parseKVConfig returns nil if KV events are not enabled.
+// The host * means the host of the servers.
 func parseKVConfig(text, release, host string, insecure bool) (*kvevents.TeeOptions, error) {
 	if text == "" {
 		return nil, nil

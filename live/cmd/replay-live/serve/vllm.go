@@ -114,7 +114,7 @@ func (f *vllmFlags) readConfig() error {
 	return f.checkAdapters()
 }
 
-// checkAdapters rejects duplicate names of adapters. It drops the text after "=", which is a path in vLLM.
+// checkAdapters rejects duplicate names of adapters. checkAdapters drops the text after "=", which is a path in vLLM.
 func (f *vllmFlags) checkAdapters() error {
 	seen := map[string]bool{f.server.Engine.Model: true}
 	for i, text := range f.server.Engine.Adapters {

@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Begin returns the context of a server. It ends after a signal, and with untilEOF also when standard input ends.
+// Begin returns the context of a server. The context ends after a signal, and with untilEOF also when standard input
+// ends.
 func Begin(ctx context.Context, s cli.Streams, untilEOF bool) (context.Context, context.CancelFunc) {
 	s.EndInOwnTime()
 	ctx, end := context.WithCancel(ctx)
