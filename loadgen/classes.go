@@ -13,7 +13,8 @@ import (
 // DefaultClass is the class of requests without a class in the trace and without a matching rule.
 const DefaultClass = "default"
 
-// Class is a class of requests that reports describe separately. It may set their priority, deadline and weight.
+// Class is a class of requests that reports describe separately. A class may set the priority, the deadline and the
+// weight of its requests.
 type Class struct {
 	Name string `yaml:"class" is:"class"`
 	// When is the condition for requests of the class. "" selects the requests that have this class in the trace.
@@ -25,7 +26,7 @@ type Class struct {
 	Weight   float64  `yaml:"weight" is:"1e-6..1e6"`  // share of the service, relative to other classes; 0: 1
 }
 
-// ClassOf returns the index of a turn's class in w.Classes. It returns 0 if there are no classes.
+// ClassOf returns the index of a turn's class in w.Classes. ClassOf returns 0 if there are no classes.
 func (w *Workload) ClassOf(turn int32) int32 {
 	if w.ClassesOf == nil {
 		return 0
@@ -45,7 +46,7 @@ func CheckClassName(name string) error {
 	return nil
 }
 
-// AddClass returns the index of a class in w.Classes. It adds the class if it is new.
+// AddClass returns the index of a class in w.Classes. AddClass adds the class if it is new.
 func (w *Workload) AddClass(name string) int32 {
 	if w.Classes == nil {
 		w.Classes = []string{DefaultClass}

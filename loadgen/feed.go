@@ -40,7 +40,7 @@ type Admission struct {
 	Mode Mode
 	// MaxInFlight is the maximum number of requests in flight in concurrency mode, at least 1. Trace mode ignores it.
 	MaxInFlight int
-	// Speedup divides all times in trace mode. It must be finite and > 0. Concurrency mode ignores it.
+	// Speedup divides all times in trace mode. Speedup must be finite and > 0. Concurrency mode ignores it.
 	Speedup float64
 	// Stop is the time from which no request arrives, or 0. Requests that arrived earlier continue.
 	Stop sim.Time
@@ -68,8 +68,8 @@ func checkPrompts(w *Workload, prompts *prompt.List) {
 	}
 }
 
-// SetPrompts sets the prompts of a feed that was created without prompts. It does not change requests that were taken
-// before.
+// SetPrompts sets the prompts of a feed that was created without prompts. SetPrompts does not change requests that
+// were taken before.
 func (f *Feed) SetPrompts(prompts *prompt.List) {
 	checkPrompts(f.requests.w, prompts)
 	f.requests.prompts = prompts

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Recycle returns a workload in which the sessions of w are repeated in several rounds, at least 2. It is used for a
-// closed loop that repeats the workload when it runs out of requests.
+// Recycle returns a workload in which the sessions of w are repeated in several rounds, at least 2. Recycle is used
+// for a closed loop that repeats the workload when it runs out of requests.
 //
 // Blocks that several sessions share keep their ids in all rounds. Blocks of a single session have new ids in each
 // round, so that each round finds the same cached blocks as a new session.
@@ -30,7 +30,7 @@ func Recycle(w *Workload, rounds int) *Workload {
 	return &own
 }
 
-// RoundOf returns the round of a session, starting at 1. It returns 0 if the workload is not recycled.
+// RoundOf returns the round of a session, starting at 1. RoundOf returns 0 if the workload is not recycled.
 func (w *Workload) RoundOf(session int32) int {
 	if w.Rounds == 0 {
 		return 0
@@ -167,7 +167,7 @@ func (r *recycler) renew(id uint64, renewed map[uint64]uint64) uint64 {
 	return now
 }
 
-// repeatList returns a list repeated n times. It returns nil for nil.
+// repeatList returns a list repeated n times. repeatList returns nil for nil.
 func repeatList(list []int32, times int) []int32 {
 	var all []int32
 	for range times {

@@ -72,8 +72,8 @@ request_3#2/0 round 2 next -1: [7 8]
 	}
 }
 
-// A round begins when a request can be admitted and no other request is left. Its sessions are ready from that time.
-// After Stop no request arrives, even when a request ends.
+// A round begins when a request can be admitted and no other request is left. The sessions of the round are ready
+// from the time at which it begins. After Stop no request arrives, even when a request ends.
 func TestRecycledFeed(t *testing.T) {
 	w := readMooncake(t, `
 {"session_id": "a", "timestamp": 0, "input_length": 20, "output_length": 1, "hash_ids": [7, 1]}

@@ -63,8 +63,8 @@ func newFeed(r requests, t times, a Admission, flat bool) *Feed {
 	return f
 }
 
-// sortSessions returns the sessions ordered by start, then by order of appearance. It returns nil if they are already
-// in order.
+// sortSessions returns the sessions ordered by start, then by order of appearance. sortSessions returns nil if the
+// sessions are already in order.
 func (t *times) sortSessions() []int32 {
 	inOrder := true
 	for i := 1; inOrder && i < len(t.w.Sessions); i++ {
@@ -118,7 +118,7 @@ func (f *Feed) holdFresh() {
 	}
 }
 
-// beginRound begins the next round if its first session is held. It reports whether the round began.
+// beginRound begins the next round if its first session is held. beginRound reports whether the round began.
 func (f *Feed) beginRound(now sim.Time) bool {
 	if !f.held {
 		return false
@@ -146,8 +146,8 @@ func (f *Feed) peekReady() (r readyTurn, fresh, ok bool) {
 	return f.fresh, true, !f.allStarted()
 }
 
-// Next returns the earliest time, not before now, at which Take would return a request. It reports false if this time
-// is not known. inFlight is the number of requests in the cluster.
+// Next returns the earliest time, not before now, at which Take would return a request. Next reports false if the
+// time is not known. inFlight is the number of requests in the cluster.
 func (f *Feed) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	if inFlight >= f.limit || f.flat && f.closed {
 		return 0, false // a request can only arrive after a completion
@@ -243,8 +243,8 @@ func (f *Feed) Finish(id sim.RequestID, now sim.Time) error {
 	return nil
 }
 
-// Abandon records that a request ended without completing. It is no longer in flight, and later turns of its session
-// never arrive.
+// Abandon records that a request ended without completing. The request is no longer in flight, and later turns of its
+// session never arrive.
 func (f *Feed) Abandon(id sim.RequestID) error {
 	if f.flat {
 		return f.Finish(id, 0)

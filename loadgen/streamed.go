@@ -20,7 +20,8 @@ type Source interface {
 	Later(next int64, in *Incoming) error
 	// SessionID returns the name of the session of a turn, by the line in the file.
 	SessionID(session, line int32) (string, error)
-	// Classes returns the names of the classes in the file, DefaultClass first. It returns nil if there are none.
+	// Classes returns the names of the classes in the file, DefaultClass first. Classes returns nil if there are no
+	// classes.
 	Classes() []string
 	// Dropped returns the counts of dropped rows so far.
 	Dropped() Dropped
@@ -32,7 +33,7 @@ type Source interface {
 // in Skeleton. Next is not called.
 type GraphSource interface {
 	Source
-	// Skeleton returns the workload with its Graph. Its turns have no block ids.
+	// Skeleton returns the workload with its Graph. The turns of the skeleton have no block ids.
 	Skeleton() *Workload
 }
 
@@ -278,7 +279,7 @@ func (q *requests) allocStreamed(s *streamed) *sim.Request {
 	return r
 }
 
-// Err returns the error of reading requests. It returns nil for feeds that keep all requests.
+// Err returns the error of reading requests. Err returns nil for feeds that keep all requests.
 func (f *Feed) Err() error {
 	if f.streamed == nil {
 		return nil
@@ -286,12 +287,12 @@ func (f *Feed) Err() error {
 	return f.streamed.err
 }
 
-// WantsSweep reports whether a call of ForgetPrompts is worthwhile. It returns false for feeds that keep all
+// WantsSweep reports whether a call of ForgetPrompts is worthwhile. WantsSweep returns false for feeds that keep all
 // requests.
 func (f *Feed) WantsSweep() bool { return f.streamed != nil && f.streamed.tree.WantsSweep() }
 
-// ForgetPrompts removes prompts from the tree of a feed that reads requests one by one. It keeps the prompts of
-// unfinished requests and the nodes that mark passes to need.
+// ForgetPrompts removes prompts from the tree of a feed that reads requests one by one. ForgetPrompts keeps the
+// prompts of unfinished requests and the nodes that mark passes to need.
 func (f *Feed) ForgetPrompts(mark func(need func(prompt.NodeID))) {
 	s := f.streamed
 	s.tree.Sweep(func(need func(prompt.NodeID)) {

@@ -27,8 +27,8 @@ func (w *Workload) ShareTrees() {
 	}
 }
 
-// SharedTree returns the joined tree of w's prompts, and the prompts by turn. Concurrent replays may read both, but must
-// not ask for hashes. It returns nil without ShareTrees.
+// SharedTree returns the joined tree of w's prompts, and the prompts by turn. Concurrent replays may read both, but
+// must not ask for hashes. SharedTree returns nil without ShareTrees.
 func (w *Workload) SharedTree(traceBlock, block int, wrap bool) (*prompt.Tree, *prompt.List) {
 	t := w.trees
 	if t == nil || len(t.turns) != len(w.Turns) || &t.turns[0] != &w.Turns[0] {

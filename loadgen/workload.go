@@ -33,14 +33,14 @@ type Workload struct {
 	Source Source
 	// Dropped has the counts of dropped rows. With a Source, use CountDropped.
 	Dropped Dropped
-	// Priorities has the priorities of the turns. The lowest value is the most urgent. It is nil if the trace has no
-	// priorities.
+	// Priorities has the priorities of the turns. The lowest value is the most urgent. Priorities is nil if the trace
+	// has no priorities.
 	Priorities []int32
 	// Classes has the names of the classes, DefaultClass first. ClassesOf has the index of the class of each turn.
-	// Both are nil if there are no classes.
+	// Classes and ClassesOf are nil if there are no classes.
 	Classes   []string
 	ClassesOf []int32
-	// Rules has the rules of the classes, by index in Classes. It is nil without rules.
+	// Rules has the rules of the classes, by index in Classes. Rules is nil without rules.
 	Rules []Class
 	judge *judge // applies the rules to requests of a Source; nil without rules
 	// Graph has the dependencies of turns if turns wait for more than the previous turn of their session. In this
@@ -91,7 +91,7 @@ func (d Dropped) Kinds() []DroppedKind {
 	return slices.DeleteFunc(all, func(k DroppedKind) bool { return k.Rows == 0 })
 }
 
-// String describes the dropped rows. It returns "" if there are none.
+// String describes the dropped rows. String returns "" if there are no dropped rows.
 func (d Dropped) String() string {
 	var parts []string
 	for _, k := range d.Kinds() {
@@ -130,7 +130,7 @@ type Turn struct {
 	Delay   sim.Time // delay after the completion of the previous turn
 }
 
-// PriorityOf returns the priority of a turn. It returns 0 if the trace has no priorities.
+// PriorityOf returns the priority of a turn. PriorityOf returns 0 if the trace has no priorities.
 func (w *Workload) PriorityOf(turn int32) int32 {
 	if w.Priorities == nil {
 		return 0
@@ -188,7 +188,7 @@ func (w *Workload) PlaceOf(turn int32) string {
 // is up to a quarter of the memory of a replay of sessions.
 const manyTurns = 1 << 15
 
-// Intern adds all prompts of w to t. It returns the prompts by turn.
+// Intern adds all prompts of w to t. Intern returns the prompts by turn.
 func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 	if w.Synthetic {
 		tokens := 0
@@ -202,8 +202,8 @@ func Intern(w *Workload, t *prompt.Tree) *prompt.List {
 	return prompts
 }
 
-// InternLast is Intern for a workload of which the hash ids are not used after the call. It drops the ids of large
-// workloads.
+// InternLast is Intern for a workload of which the hash ids are not used after the call. InternLast drops the ids of
+// large workloads.
 func InternLast(w *Workload, t *prompt.Tree) *prompt.List {
 	if w.Synthetic || len(w.Turns) <= manyTurns {
 		return Intern(w, t)

@@ -36,7 +36,7 @@ func (p *Published) GroupsTable(names ...string) string {
 	return t.String()
 }
 
-// column is the name in the previous row. It is used for columns that print equal names once.
+// column is the name in the previous row. column is for tables in which equal consecutive names are printed once.
 type column string
 
 // cell returns the name of a row, or "" if the previous row has the same name.

@@ -7,7 +7,7 @@ type Bell chan struct{}
 // New returns a bell that has not rung.
 func New() Bell { return make(Bell, 1) }
 
-// Ring wakes the waiting goroutine. It never blocks.
+// Ring wakes the waiting goroutine. Ring never blocks.
 func (b Bell) Ring() {
 	select {
 	case b <- struct{}{}:

@@ -33,8 +33,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue writes a certificate for servers and clients with the given name and addresses. It returns the paths of the
-// certificate and its key.
+// Issue writes a certificate for servers and clients with the given name and addresses. Issue returns the paths of
+// the certificate and its key.
 func (a *Authority) Issue(t testing.TB, name string, addresses ...net.IP) (cert, key string) {
 	t.Helper()
 	cert = a.sign(t, name, &x509.Certificate{

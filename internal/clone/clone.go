@@ -18,7 +18,7 @@ import (
 	"unsafe"
 )
 
-// Copier makes copies. It is safe for concurrent use.
+// Copier makes copies. Copier is safe for concurrent use.
 type Copier struct {
 	shared []reflect.Type
 	mutex  sync.Mutex

@@ -14,7 +14,7 @@ type User struct {
 	HasPassword    bool
 }
 
-// Split splits a comma-separated list of URLs into the URLs without credentials, and their common user. Its errors do
+// Split splits a comma-separated list of URLs into the URLs without credentials, and their common user. The errors do
 // not quote the URLs.
 func Split(urls string) (bare string, who User, err error) {
 	var all []string

@@ -1,4 +1,4 @@
-// Package decimal converts decimal numbers to float64 with the rounding of the reference implementation. Its result
+// Package decimal converts decimal numbers to float64 with the rounding of the reference implementation. The result
 // is not always the nearest float64 (docs/rules/harness.md, "Rows of traces").
 package decimal
 
@@ -55,7 +55,7 @@ func canAppend(digits uint64, c byte) bool {
 }
 
 // Float returns n as a float64, with the rounding steps of the reference: the digits, the power of ten and their
-// product are rounded separately. It returns false if n is outside the range of float64.
+// product are rounded separately. Float returns false if n is outside the range of float64.
 func (n *Number) Float() (float64, bool) {
 	f, e := float64(n.Digits), n.Exponent
 	for e < -308 && f != 0 {
@@ -102,7 +102,7 @@ func powerOfTen(n int) float64 {
 	return f
 }
 
-// Parse returns Float of a JSON number. It returns false for all other JSON values.
+// Parse returns Float of a JSON number. Parse returns false for all other JSON values.
 func Parse(text string) (float64, bool) {
 	var n Number
 	text, n.Negative = strings.CutPrefix(text, "-")

@@ -10,7 +10,7 @@ import (
 // Most is the maximum number of bytes of a value that an error quotes.
 const Most = 80
 
-// Cut returns text unchanged if it has at most Most bytes. It returns the beginning and "…" of longer text.
+// Cut returns text unchanged if it has at most Most bytes. Cut returns the beginning and "…" of longer text.
 func Cut[T ~string | ~[]byte](text T) string {
 	if len(text) <= Most {
 		return string(text)
@@ -23,8 +23,8 @@ func CutLine[T ~string | ~[]byte](text T) string {
 	return Cut(strings.Join(strings.Fields(string(text)), " "))
 }
 
-// CutMiddle returns text unchanged if it has at most most bytes. It returns the beginning, the number of omitted
-// bytes and the end of longer text.
+// CutMiddle returns text unchanged if it has at most most bytes. CutMiddle returns the beginning, the number of
+// omitted bytes and the end of longer text.
 func CutMiddle(text string, most int) string {
 	if len(text) <= most {
 		return text

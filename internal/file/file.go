@@ -1,4 +1,4 @@
-// Package file returns the state of files. Its errors have the format of errors of os.Open: they name the file and
+// Package file returns the state of files. The errors have the format of errors of os.Open: they name the file and
 // not the system call.
 package file
 

@@ -80,7 +80,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Program evaluates all expressions added to it in one run. It evaluates common subexpressions once.
+// Program evaluates all expressions added to it in one run. Program evaluates common subexpressions once.
 type Program struct {
 	language *Language
 	inputs   []input
@@ -118,7 +118,7 @@ func (l *Language) NewProgram() *Program {
 	return &Program{language: l, known: map[step]Value{}, constant: map[int]float64{}}
 }
 
-// input is a name that the program reads. Its field name is an index into the names of the language.
+// input is a name that the program reads. Field name is an index into the names of the language.
 type input struct {
 	name  int
 	value Value

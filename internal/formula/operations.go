@@ -38,7 +38,7 @@ const (
 )
 
 // operands are the columns that an operation reads, with a mask for each. The mask is applied to the index of a
-// candidate. It is 0 for a column with one value.
+// candidate. The mask is 0 for a column with one value.
 type operands struct {
 	a, b, c []float64
 	each    struct{ a, b, c int }

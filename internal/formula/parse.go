@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// longest is the maximum number of bytes of an expression. It bounds the depth of nested expressions.
+// longest is the maximum number of bytes of an expression. longest also limits the depth of nested expressions.
 const longest = 4096
 
 // reading parses tokens into a tree. After an error the current token is always EOF, so that all parse functions
@@ -107,7 +107,7 @@ func (p *reading) expect(kind lexer.Kind, values ...string) {
 	p.advance()
 }
 
-// skips skips the current token if it has the given kind and value. It reports whether it skipped the token.
+// skips skips the current token if it has the given kind and value. skips reports whether it skipped the token.
 func (p *reading) skips(kind lexer.Kind, value string) bool {
 	is := p.current.Is(kind, value)
 	if is {
@@ -150,8 +150,8 @@ func (p *reading) parseExpression(tight int) *node {
 	return left
 }
 
-// parseOperator parses an operator of at least the given precedence and its right operand. It returns nil if there is
-// no such operator.
+// parseOperator parses an operator of at least the given precedence and its right operand. parseOperator returns nil
+// if there is no such operator.
 func (p *reading) parseOperator(left *node, tight int) *node {
 	op, negated := p.current, p.current.Is(lexer.Operator, "not")
 	if negated {

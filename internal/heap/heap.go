@@ -111,7 +111,7 @@ func (h Heap[K, T, V]) sink(i int, item Item[K, T, V]) {
 	h[i] = item
 }
 
-// Keys is a binary heap of keys without values, the least key first. Its operations take two thirds of the time of a
+// Keys is a binary heap of keys without values, the least key first. The operations take two thirds of the time of a
 // Heap with one-word items. The zero value is an empty heap.
 type Keys[K cmp.Ordered] []K
 

@@ -143,7 +143,7 @@ func (f *Faults) draw(kind string, number uint64) float64 {
 	return rand.New(rand.NewPCG(stream, number)).Float64()
 }
 
-// errorOf returns the HTTP status of the injected error for a request, by its number. It returns 0 for no error.
+// errorOf returns the HTTP status of the injected error for a request, by its number. errorOf returns 0 for no error.
 func (f *Faults) errorOf(number uint64) int {
 	at := f.draw(Error, number)
 	for _, status := range slices.Sorted(maps.Keys(f.ErrorRates)) {

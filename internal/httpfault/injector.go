@@ -127,7 +127,8 @@ func (i *Injector) KV() (lost bool, late time.Duration) {
 	return false, convertMS(s.KVLateMS)
 }
 
-// serveFaults serves GET and POST at Path. POST replaces the faults. Both methods return the current faults.
+// serveFaults serves GET and POST at Path. POST replaces the faults. Both methods, GET and POST, return the current
+// faults.
 func (i *Injector) serveFaults(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	switch {
@@ -156,7 +157,7 @@ func (i *Injector) serveFaults(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b) // a write error means that the client has closed the connection
 }
 
-// awaitDelay waits for d. It reports false if the client leaves earlier.
+// awaitDelay waits for d. awaitDelay reports false if the client leaves earlier.
 func awaitDelay(client context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

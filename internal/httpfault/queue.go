@@ -20,8 +20,8 @@ type decision struct {
 	reason string // reason of the rejection; "": admitted
 }
 
-// Enter counts a request of a group of size requests with prompt tokens each. It returns the reason of a rejection,
-// or "".
+// Enter counts a request of a group of size requests with prompt tokens each. Enter returns the reason of a
+// rejection, or "".
 func (q *Queue[Group]) Enter(group Group, size, prompt int) (reason string) {
 	f := q.Injector.Faults()
 	q.mu.Lock()

@@ -3,6 +3,6 @@
 // Package invariant switches on internal consistency checks. Build with -tags invariants to enable them.
 package invariant
 
-// Enabled reports whether invariants are checked. It is a constant, so that the compiler removes the checks from a
-// build without the tag.
+// Enabled reports whether invariants are checked. Enabled is a constant, so that the compiler removes the checks from
+// a build without the tag.
 const Enabled = false

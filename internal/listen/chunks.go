@@ -9,8 +9,8 @@ import (
 // ChunkRoom is the number of bytes that a caller of WriteChunk leaves free at the start of the buffer.
 const ChunkRoom = 10
 
-// ChunkConn returns the connection of a request, so that chunks can be written without the buffers of net/http. It
-// returns nil if the answer must be written through w.
+// ChunkConn returns the connection of a request, so that chunks can be written without the buffers of net/http.
+// ChunkConn returns nil if the answer must be written through w.
 //
 // The caller has flushed the header through w, and the server uses StrictFraming. A wrapper of the net/http writer
 // must have a method Through that returns the inner writer.
@@ -31,8 +31,8 @@ func ChunkConn(w http.ResponseWriter, r *http.Request) net.Conn {
 	return c.Conn
 }
 
-// WriteChunk writes b[ChunkRoom:] as one chunk of at least one byte. It may change b. After an error it closes the
-// connection.
+// WriteChunk writes b[ChunkRoom:] as one chunk of at least one byte. WriteChunk may change b. After an error it
+// closes the connection.
 func WriteChunk(c net.Conn, b []byte) error {
 	var digits [8]byte
 	size := append(strconv.AppendUint(digits[:0], uint64(len(b)-ChunkRoom), 16), "\r\n"...)

@@ -85,8 +85,8 @@ func (c *headConn) forget() {
 	c.head = append(c.head[:0], c.last...)
 }
 
-// hasLength reports whether the head of a request has both Content-Length and Transfer-Encoding. It searches the
-// recorded bytes because net/http removes Content-Length. A valid request that is sent in one write with such a
+// hasLength reports whether the head of a request has both Content-Length and Transfer-Encoding. hasLength searches
+// the recorded bytes because net/http removes Content-Length. A valid request that is sent in one write with such a
 // request may also be rejected.
 func (c *headConn) hasLength(r *http.Request) bool {
 	c.mu.Lock()

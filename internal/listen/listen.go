@@ -24,8 +24,8 @@ func Open(what, address, missing string) (net.Listener, error) {
 	return l, nil
 }
 
-// Check returns the address at which Open listens. It returns an error for an address outside loopback if missing is
-// not "".
+// Check returns the address at which Open listens. Check returns an error for an address outside loopback if missing
+// is not "".
 func Check(what, address, missing string) (*net.TCPAddr, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/invariant"
 )
 
-// Enabled reports whether tests run all cases. It reports false with the flag -short.
+// Enabled reports whether tests run all cases. Enabled reports false with the flag -short.
 func Enabled() bool { return os.Getenv("REPLAY_LONG") != "" && !testing.Short() }
 
 // Cases returns all if Enabled, and few otherwise.
@@ -23,7 +23,7 @@ func Cases[N int | uint64](few, all N) N {
 	return few
 }
 
-// Only skips a test that takes seconds, unless Enabled. It always skips the test in builds with -tags invariants,
+// Only skips a test that takes seconds, unless Enabled. Only always skips the test in builds with -tags invariants,
 // because these check every pass.
 func Only(t testing.TB) {
 	t.Helper()

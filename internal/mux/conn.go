@@ -1,5 +1,5 @@
-// Package mux multiplexes streams of two processes over one connection. It sends the pending bytes of all streams in
-// one write.
+// Package mux multiplexes streams of two processes over one connection. The package sends the pending bytes of all
+// streams in one write.
 //
 // One side opens streams and the other side accepts them. A stream is a net.Conn. Each stream has a separate
 // flow-control window, so a slow reader does not delay other streams.
@@ -211,7 +211,7 @@ func atEnd(b []byte, err error) error {
 	return err
 }
 
-// takeFrame handles a frame. It ignores frames of streams that this side has closed.
+// takeFrame handles a frame. takeFrame ignores frames of streams that this side has closed.
 func (c *Conn) takeFrame(id uint32, kind byte, length int, b []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

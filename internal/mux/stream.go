@@ -65,7 +65,8 @@ func (s *stream) readArrived(p []byte) (int, error) {
 	return 0, nil
 }
 
-// Write adds bytes to the output of the connection. It blocks while the other side has a full window of unread bytes.
+// Write adds bytes to the output of the connection. Write blocks while the other side has a full window of unread
+// bytes.
 func (s *stream) Write(p []byte) (n int, err error) {
 	for len(p) > n {
 		some, err := s.put(p[n:])
@@ -101,7 +102,7 @@ func (s *stream) put(p []byte) (int, error) {
 	return n, nil
 }
 
-// awaitRoom waits until more bytes may be written. It reports false at the write deadline.
+// awaitRoom waits until more bytes may be written. awaitRoom reports false at the write deadline.
 func (s *stream) awaitRoom() bool {
 	s.conn.mu.Lock()
 	by := s.writeBy

@@ -16,7 +16,7 @@ func Ask(typed string, names []string) string {
 }
 
 // Name returns the known name nearest to typed, ignoring case. Of two equally near names, a name that begins with
-// typed is preferred. It returns "" if more than a third of the letters differ. A transposition counts as one
+// typed is preferred. Name returns "" if more than a third of the letters differ. A transposition counts as one
 // difference. Names of more than longest bytes are ignored.
 func Name(typed string, names []string) string {
 	if len(typed) > longest {

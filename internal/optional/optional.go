@@ -66,7 +66,7 @@ func Data(t Test, name string) string {
 	return path
 }
 
-// Program returns the path of a program. It skips the test if the program is missing or fails with the given
+// Program returns the path of a program. Program skips the test if the program is missing or fails with the given
 // arguments, such as --version.
 func Program(t Test, name string, args ...string) string {
 	t.Helper()
@@ -77,14 +77,15 @@ func Program(t Test, name string, args ...string) string {
 	return path
 }
 
-// Python returns the path of a Python 3 that can import the modules. It skips the test if there is none.
+// Python returns the path of a Python 3 that can import the modules. Python skips the test if no such Python is
+// installed.
 func Python(t Test, modules ...string) string {
 	t.Helper()
 	return Program(t, "python3", "-c", "import "+strings.Join(append([]string{"sys"}, modules...), ", "))
 }
 
-// Rust returns the path of a Rust compiler. It skips the test if the compiler is missing or cannot compile and link a
-// program.
+// Rust returns the path of a Rust compiler. Rust skips the test if the compiler is missing or cannot compile and link
+// a program.
 func Rust(t Test) string {
 	t.Helper()
 	path, err := tryProgram("rustc", "fn main() {}", "-o", filepath.Join(t.TempDir(), "empty"), "-")

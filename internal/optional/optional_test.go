@@ -16,8 +16,8 @@ type skipper struct {
 
 func (s *skipper) Skipf(format string, args ...any) { s.reason = fmt.Sprintf(format, args...) }
 
-// TestProgramIsTried installs programs that fail. It checks that a test is skipped with a reason that names the
-// program.
+// TestProgramIsTried installs programs that fail. TestProgramIsTried checks that a test is skipped with a reason that
+// names the program.
 func TestProgramIsTried(t *testing.T) {
 	bin := t.TempDir()
 	for name, script := range map[string]string{

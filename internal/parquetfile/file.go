@@ -1,5 +1,5 @@
-// Package parquetfile reads Parquet files of pandas, pyarrow, Polars, DuckDB and Hugging Face. It returns rows with
-// nested columns as JSON, and flat columns as slices.
+// Package parquetfile reads Parquet files of pandas, pyarrow, Polars, DuckDB and Hugging Face. The package returns
+// rows with nested columns as JSON, and flat columns as slices.
 //
 // Read file.go, then pages.go, flat.go and rows.go.
 package parquetfile
@@ -88,7 +88,7 @@ func Open(in io.ReaderAt, size int64) (*File, error) {
 	return f, err
 }
 
-// addNode adds the schema element at index at to a group. It returns the index of the element after it.
+// addNode adds the schema element at index at to a group. addNode returns the index of the next element.
 func (f *File) addNode(group *node, at, deep int) (int, error) {
 	if at >= len(f.meta.Schema) || deep > maxDeep {
 		return 0, errors.New("the schema is cut off, or too deep")

@@ -39,7 +39,7 @@ type column struct {
 	words values // the dictionary
 }
 
-// openColumn returns a reader of a column chunk. It decodes no pages.
+// openColumn returns a reader of a column chunk. openColumn decodes no pages.
 func (f *File) openColumn(group *format.RowGroup, at int) (*column, error) {
 	if at >= len(group.Columns) {
 		return nil, fmt.Errorf("a row group has %d columns, must be %d", len(group.Columns), len(f.leaves))
@@ -56,7 +56,7 @@ func (f *File) openColumn(group *format.RowGroup, at int) (*column, error) {
 	return c, nil
 }
 
-// next decodes the next page. It returns io.EOF after the last page.
+// next decodes the next page. next returns io.EOF after the last page.
 func (c *column) next() (*page, error) {
 	for c.in.Len() > 0 {
 		var header format.PageHeader
@@ -148,7 +148,7 @@ func cutLevels(text []byte, most int32, n int) ([]int32, []byte, error) {
 	return levels, text[end:], err
 }
 
-// decodeLevels decodes n levels of at most most. It returns nil if all levels are 0.
+// decodeLevels decodes n levels of at most most. decodeLevels returns nil if all levels are 0.
 func decodeLevels(text []byte, most int32, n int) ([]int32, error) {
 	if most == 0 {
 		return nil, nil

@@ -34,7 +34,7 @@ type cursor struct {
 // NewRows returns a reader of all rows.
 func (f *File) NewRows() *Rows { return &Rows{file: f} }
 
-// Append appends the next row to line as a JSON object. It returns io.EOF after the last row.
+// Append appends the next row to line as a JSON object. Append returns io.EOF after the last row.
 func (r *Rows) Append(line []byte) ([]byte, error) {
 	for r.left == 0 {
 		if r.group == len(r.file.meta.RowGroups) {
@@ -255,7 +255,7 @@ func AppendTime(line []byte, n int64, unit time.Duration) []byte {
 	return at.UTC().AppendFormat(line, `"2006-01-02T15:04:05.999999999Z"`)
 }
 
-// AppendFloat appends a number. It appends null for NaN and infinity, which JSON does not support.
+// AppendFloat appends a number. AppendFloat appends null for NaN and infinity, which JSON does not support.
 func AppendFloat(line []byte, x float64) []byte {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return append(line, "null"...)

@@ -1,5 +1,5 @@
 // Package peer communicates with a program of the user: a child process with its standard streams, or a server with a
-// socket. It sends one line and reads one line as the answer.
+// socket. The package sends one line and reads one line as the answer.
 //
 // If an answer takes too long or the program ends, Ask returns an error. On Unix no wait for the streams exceeds the
 // timeout, even if a process that survives the kill keeps the streams open.
@@ -50,7 +50,7 @@ type Peer struct {
 	done    chan struct{} // closed at the end
 }
 
-// maxAnswer is the maximum size of an answer, in bytes. It detects programs that never end a line.
+// maxAnswer is the maximum size of an answer, in bytes. The limit detects programs that never end a line.
 const maxAnswer = 4 << 20
 
 // Start starts a program or connects to a server. Ask fails after ctx is done.
@@ -91,7 +91,7 @@ func (p *Peer) watch() {
 	}
 }
 
-// Ask sends a line that ends in a line feed. It returns the answer without its line feed, which is valid until the
+// Ask sends a line that ends in a line feed. Ask returns the answer without its line feed, which is valid until the
 // next call.
 func (p *Peer) Ask(line []byte) ([]byte, error) {
 	p.asked++
@@ -187,7 +187,7 @@ func (p *Peer) describeEnd() string {
 	return err.Error()
 }
 
-// wait waits for the end of a child process. It returns immediately for a server.
+// wait waits for the end of a child process. wait returns immediately for a server.
 func (p *Peer) wait() error {
 	if p.cmd == nil {
 		return nil

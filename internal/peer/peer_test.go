@@ -153,8 +153,8 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk sends a line about eight workers to a program that answers immediately. It measures Ask, and direct
-// reads and writes of the pipes as the lower bound.
+// BenchmarkAsk sends a line about eight workers to a program that answers immediately. BenchmarkAsk measures Ask, and
+// direct reads and writes of the pipes as the lower bound.
 func BenchmarkAsk(b *testing.B) {
 	line := []byte("[[0,1,2,3,4,5,6,7],80,[3,0,0,1,2,3,4,5],[0.1,0.2,0.3,0.4,0.11,0.22,0.33,0.44],[0,0,0,0,1,1,1,1]]\n")
 	buffer := make([]byte, 4096)

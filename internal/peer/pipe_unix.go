@@ -38,7 +38,7 @@ func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), 
 	return to, &source{from, wake, end}, end, nil
 }
 
-// source is the read end of a pipe. It owns the pipe that stops waiting.
+// source is the read end of a pipe. Another pipe stops a waiting read. source owns it.
 type source struct {
 	*pipe
 	wake *os.File
@@ -51,7 +51,7 @@ func (s *source) Close() error {
 	return errors.Join(s.pipe.Close(), s.wake.Close())
 }
 
-// wait waits until the pipe is ready. It returns an error if waiting is stopped.
+// wait waits until the pipe is ready. wait returns an error if waiting is stopped.
 func (p *pipe) wait() error {
 	for {
 		switch _, err := unix.Poll(p.waits[:], -1); {

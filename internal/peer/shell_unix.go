@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// shellCommand returns a command that runs a line in the shell. It uses a separate process group, so that Ctrl-C in
-// the terminal does not reach the process.
+// shellCommand returns a command that runs a line in the shell. shellCommand uses a separate process group, so that
+// Ctrl-C in the terminal does not reach the process.
 func shellCommand(line string) *exec.Cmd {
 	cmd := exec.Command("sh", "-c", line)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

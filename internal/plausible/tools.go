@@ -85,8 +85,8 @@ func withBody(r *http.Request, b []byte) *http.Request {
 	return next
 }
 
-// newAnswer returns the answer to a request, or nil if the text of the engine is the answer. It changes the request
-// so that the engine generates the same number of tokens. For an error it returns the invalid key.
+// newAnswer returns the answer to a request, or nil if the text of the engine is the answer. newAnswer changes the
+// request so that the engine generates the same number of tokens. For an error it returns the invalid key.
 func newAnswer(q map[string]json.RawMessage, body []byte, chat bool, tokenize func(string) []uint32) (a *answer, key string, err error) {
 	h := fnv.New64a()
 	h.Write(body)

@@ -9,8 +9,8 @@ import (
 // limit is the maximum time to wait for a condition. A test reaches it only if something hangs.
 const limit = 2 * time.Minute
 
-// Wait polls is until it reports true or two minutes have passed. It reports whether is reported true. The polling
-// interval grows with the waiting time.
+// Wait calls is repeatedly until is returns true or two minutes have passed. Wait reports whether is returned true.
+// The polling interval grows with the waiting time.
 func Wait(is func() bool) bool {
 	const often, rarely, share = 200 * time.Microsecond, 20 * time.Millisecond, 20
 	for from := time.Now(); !is(); {

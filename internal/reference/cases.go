@@ -85,7 +85,8 @@ func ReadReport(path string) (*collector.Report, error) {
 	return r, nil
 }
 
-// Requests reads the recorded requests of the reference in input order. It reports false if they were not recorded.
+// Requests reads the recorded requests of the reference in input order. Requests reports false if the requests were
+// not recorded.
 func (c *Case) Requests() ([]Request, bool, error) {
 	requests, err := ReadRequests(filepath.Join(c.dir, c.Name+".requests.jsonl.gz"))
 	if errors.Is(err, fs.ErrNotExist) {

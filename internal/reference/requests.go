@@ -60,8 +60,8 @@ func newOptional[T any](v T, ok bool) *T {
 	return &v
 }
 
-// CompareRequests returns the fields that differ, in the order of ref. It compares requests with the same session and
-// turn.
+// CompareRequests returns the fields that differ, in the order of ref. CompareRequests compares requests with the
+// same session and turn.
 func CompareRequests(ref, ours []Request) []Diff {
 	type turn struct{ session, turn int }
 	have := make(map[turn]*Request, len(ours))

@@ -3,9 +3,10 @@
 // The flag -rewrite of the tests that use this package updates transcripts. Read script.go, then words.go and
 // markdown.go (commands in documentation).
 //
-// The library cockroachdb/datadriven also runs transcripts. It would replace 60 of these 340 lines, because the
-// documentation requires the other lines. Each command would take two more lines: two transcripts grew from 560 to
-// 697 lines. In rogpeppe/go-internal/testscript the output of a command is not below the command.
+// The library cockroachdb/datadriven also runs transcripts. With datadriven, 60 of the 340 lines of this package
+// would not be needed, because the documentation requires the other 280 lines. In transcripts for datadriven each
+// command has two more lines: two transcripts grew from 560 to 697 lines. In rogpeppe/go-internal/testscript the
+// output of a command is not below the command.
 package script
 
 import (

@@ -2,8 +2,8 @@ package sliding
 
 import "iter"
 
-// Table maps indices from 0 to values, for a moving range of indices such as the ids of requests in flight. It uses
-// memory for pages in which a value is set, and one pointer for each other page. The zero value is empty.
+// Table maps indices from 0 to values, for a moving range of indices such as the ids of requests in flight. Table
+// uses memory for pages in which a value is set, and one pointer for each other page. The zero value is empty.
 type Table[T comparable] struct {
 	pages []*page[T] // nil: no value of the page is set
 	spare *page[T]   // an unused page with no values set
@@ -19,7 +19,7 @@ type page[T comparable] struct {
 	values [pageSize]T
 }
 
-// Get returns the value at an index, or the zero value if none is set.
+// Get returns the value at an index, or the zero value if no value is set.
 func (t *Table[T]) Get(i int) (v T) {
 	if at := i >> pageBits; at < len(t.pages) && t.pages[at] != nil {
 		return t.pages[at].values[i&(pageSize-1)]

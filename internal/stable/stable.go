@@ -4,7 +4,7 @@ package stable
 
 import "sort"
 
-// Sort sorts a list as slices.SortStableFunc does, but takes 50% more time. It is for lists that are sorted a few
+// Sort sorts a list as slices.SortStableFunc does, but takes 50% more time. Sort is for lists that are sorted a few
 // times per run.
 func Sort[L ~[]E, E any](all L, compare func(a, b E) int) {
 	sort.Stable(sorted[E]{all, compare})

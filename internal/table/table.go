@@ -89,7 +89,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// Float returns the number in a cell. It reports false if the cell contains no number.
+// Float returns the number in a cell. Float reports false if the cell contains no number.
 func Float(cell any) (float64, bool) {
 	switch v := cell.(type) {
 	case float64:

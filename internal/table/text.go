@@ -23,8 +23,8 @@ func (t *Table) widths() []int {
 	return all
 }
 
-// Fit removes columns until lines have at most width characters. It removes columns with the highest Rank first, and
-// never removes columns with Rank 0. It returns the headings of the removed columns.
+// Fit removes columns until lines have at most width characters. Fit removes columns with the highest Rank first, and
+// never removes columns with Rank 0. Fit returns the headings of the removed columns.
 func (t *Table) Fit(width int) (left []string) {
 	for {
 		worst, total := 0, 0

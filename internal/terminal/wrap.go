@@ -37,7 +37,7 @@ func WrapText(text string, more int) string {
 }
 
 // lastSpace returns the index at which to break a line: the last space within Width columns, or otherwise the first
-// space after them. It ignores leading spaces and returns -1 if there is no such space.
+// space after them. lastSpace ignores leading spaces and returns -1 if there is no such space.
 func lastSpace(line string, indent int) int {
 	at, columns := -1, 0
 	begun := false

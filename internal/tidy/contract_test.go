@@ -10,8 +10,8 @@ import (
 // The only interface for cores is scheduler.Core. Optional abilities are methods of scheduler.Core that Able reports,
 // with defaults in scheduler.Base.
 //
-// A type assertion of a core to another interface is not allowed. It fails silently if a core has no such method or
-// if a wrapper hides the method.
+// A type assertion of a core to another interface is not allowed. A type assertion fails silently if a core has no
+// such method or if a wrapper hides the method.
 func TestCoresHaveOneContract(t *testing.T) {
 	contracts := map[string]bool{} // names of interfaces with their package
 	for _, s := range parseAll(t) {

@@ -36,8 +36,8 @@ func TestOptionalDataHasOnePlace(t *testing.T) {
 	}
 }
 
-// Tests that require a program other than Go use internal/optional. It runs the program first, and skips the test
-// with a message that names the program. Finding the program on the PATH is not sufficient.
+// Tests that require a program other than Go use internal/optional. internal/optional runs the program first, and
+// skips the test with a message that names the program. Finding the program on the PATH is not sufficient.
 func TestProgramsAreTried(t *testing.T) {
 	for _, s := range parseAll(t) {
 		ast.Inspect(s.file, func(n ast.Node) bool {

@@ -167,7 +167,7 @@ func splitAt(a, b string) (parent, from, to string) {
 	return path.Join(append([]string{"."}, x[:n]...)...), from, to
 }
 
-// splitPath splits a path into folders. A room of internal is one element.
+// splitPath splits a path into folders. internal/ and the next folder are one element.
 func splitPath(dir string) []string {
 	if below, ok := strings.CutPrefix(dir, "internal/"); ok {
 		room, rest, deeper := strings.Cut(below, "/")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Doc comments use the verbs of the standard library: returns, reports, is. They do not start with the verbs in this
-// test.
+// Doc comments use the verbs of the standard library: returns, reports, is. Doc comments do not start with the verbs
+// in this test.
 func TestDocCommentsArePlain(t *testing.T) {
 	for _, s := range parseAll(t) {
 		for _, d := range s.file.Decls {

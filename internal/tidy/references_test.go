@@ -143,9 +143,9 @@ func TestRulesAreNumbered(t *testing.T) {
 	}
 }
 
-// A comment refers to a document by its path from the root of the repository. It refers to a section by its heading
-// after the path: docs/rules/harness.md "Scaling". Rules of docs/rules are referred to by number. All referenced
-// documents, sections and rules exist. Numbers of chapters are not allowed as references.
+// A comment refers to a document by its path from the root of the repository. A comment refers to a section by its
+// heading after the path: docs/rules/harness.md "Scaling". Rules of docs/rules are referred to by number. All
+// referenced documents, sections and rules exist. Numbers of chapters are not allowed as references.
 func TestDocumentsExist(t *testing.T) {
 	cite := regexp.MustCompile(`([A-Za-z0-9_./-]*[A-Za-z0-9_-]\.md)(\)?,?\s+"([^"\n]*(?:\n[^"\n]*)?)")?(#([a-z0-9_-]+))?( §?\s?[0-9]+(\.[0-9]+)+)?`)
 	made := map[string]bool{"summary.md": true} // written by the program

@@ -75,7 +75,7 @@ type namedList struct {
 	kind  string
 	dir   string
 	names string   // pattern of these functions and types
-	files []string // files that may refer to all of them; other files may only refer to their own
+	files []string // files that may refer to the complete list; other files may refer only to names that they define
 }
 
 func namedLists() []namedList {

@@ -54,7 +54,7 @@ func isEmbedded(d *ast.GenDecl) bool {
 }
 
 // checkVariables reports package-level variables, except sentinel errors and the blank identifier, which cannot be
-// constants in Go. It also permits variables named memo, because a memo does not change results.
+// constants in Go. checkVariables also permits variables named memo, because a memo does not change results.
 func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
 	t.Helper()
 	for _, spec := range d.Specs {

@@ -114,7 +114,7 @@ func listFiles(t *testing.T) []string {
 	return walkFiles(t, ".git", "testdata", "bin")
 }
 
-// walkFiles returns the files of the repository, relative to the root. It skips folders with the given names.
+// walkFiles returns the files of the repository, relative to the root. walkFiles skips folders with the given names.
 func walkFiles(t *testing.T, without ...string) []string {
 	t.Helper()
 	var all []string

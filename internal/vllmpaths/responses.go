@@ -105,7 +105,7 @@ type chat struct {
 	Usage *usage `json:"usage"`
 }
 
-// Responses serves POST /v1/responses with the handler for chats. It does not store answers.
+// Responses serves POST /v1/responses with the handler for chats. Responses does not store answers.
 func Responses(chats http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q responsesRequest

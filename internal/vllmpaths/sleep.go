@@ -46,7 +46,7 @@ func (s *Sleep) Enter(ctx context.Context, stop func()) (*Stay, error) {
 	}
 }
 
-// Leave ends a stay. It may be called more than once.
+// Leave ends a stay. Leave may be called more than once.
 func (s *Sleep) Leave(one *Stay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Transfer answers requests with kv_transfer_params like vLLM's NIXL connector. It transfers no blocks.
+// Transfer answers requests with kv_transfer_params like vLLM's NIXL connector. Transfer transfers no blocks.
 type Transfer struct {
 	Engine      string // id of the engine
 	Host        string
@@ -36,7 +36,7 @@ func CheckTransfer(config string) error {
 	return nil
 }
 
-// NewTransfer returns the connector of server i of a fleet. It returns nil for an empty configuration.
+// NewTransfer returns the connector of server i of a fleet. NewTransfer returns nil for an empty configuration.
 func NewTransfer(config, host string, i int) *Transfer {
 	if config == "" {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim/blockhash"
 )
 
-// PreludeSize is the size in bytes of the start of a frame. It has the lengths of header and body and the checksum,
-// each with 8 bytes, big-endian.
+// PreludeSize is the size in bytes of the start of a frame. The start has the lengths of header and body and the
+// checksum, each with 8 bytes, big-endian.
 const PreludeSize = 24
 
 // DefaultLimit is the default maximum size of a frame, in bytes.
@@ -25,7 +25,7 @@ type Frame struct {
 	Body   []byte // payload as JSON
 }
 
-// Kind is the kind of a frame. It depends on which parts the frame has.
+// Kind is the kind of a frame. The kind depends on the parts of the frame.
 type Kind int
 
 // Kinds of frames.
@@ -94,7 +94,7 @@ func Decode(b []byte, limit int) (Frame, error) {
 	}
 }
 
-// prelude is the decoded start of a frame. Its sizes are within the limit.
+// prelude is the decoded start of a frame. The sizes of header and body are within the limit.
 type prelude struct {
 	header, body int
 	checksum     uint64 // 0: no checksum

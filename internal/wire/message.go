@@ -57,8 +57,8 @@ func NewRequest(home CallHome, sentNS uint64, payload []byte) (Frame, error) {
 	return Frame{header, payload}, err
 }
 
-// ParseRequest parses the frame of a request. It rejects a header that is not JSON, an unsupported transport, and a
-// context that differs from the id of the request.
+// ParseRequest parses the frame of a request. ParseRequest rejects a header that is not JSON, an unsupported
+// transport, and a context that differs from the id of the request.
 func ParseRequest(f Frame) (RequestHeader, CallHome, error) {
 	var h RequestHeader
 	var home CallHome
@@ -106,7 +106,7 @@ func ParseHello(f Frame) (Hello, error) {
 	return h, nil
 }
 
-// Prologue is the second control frame of a worker. It reports whether the worker accepts the request.
+// Prologue is the second control frame of a worker. The prologue contains whether the worker accepts the request.
 type Prologue struct {
 	Error *string `json:"error"`
 	// Fault is the typed reason of a rejection, for programs that support it. The worker sends the same reason as the
@@ -142,8 +142,8 @@ func NewPart(item json.RawMessage) Frame {
 	return Frame{Body: AppendPart(make([]byte, 0, len(partHead)+len(item)+len(partTail)), item)}
 }
 
-// Member returns the JSON object between head and tail. It reports false if b has another form. Member does not
-// validate the object. It avoids parsing messages that this program or a similar program wrote.
+// Member returns the JSON object between head and tail. Member reports false if b has another form. Member does not
+// validate the object. With Member, messages that this program or a similar program wrote need no parsing.
 func Member(b []byte, head, tail string) (object []byte, ok bool) {
 	n := len(b) - len(tail)
 	if n <= len(head)+1 || string(b[:len(head)]) != head || string(b[n:]) != tail || b[len(head)] != '{' {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/exact"
 )
 
-// Reader reads frames from a connection. It is not safe for concurrent use.
+// Reader reads frames from a connection. Reader is not safe for concurrent use.
 type Reader struct {
 	from  *bufio.Reader
 	limit int

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/loadgen"
 )
 
-// ahead reads a source in another goroutine, a few batches in advance. It returns the same requests, errors and
+// ahead reads a source in another goroutine, a few batches in advance. ahead returns the same requests, errors and
 // counts as the source. Sessions are not supported.
 type ahead struct {
 	loadgen.Source // for methods that do not read rows
@@ -35,7 +35,7 @@ type batch struct {
 	notes   []note
 }
 
-// note is a warning or the error of a skipped row. It is reported before the request with the index before.
+// note is a warning or the error of a skipped row. note is reported before the request with the index before.
 type note struct {
 	before  int
 	warning string
@@ -102,7 +102,7 @@ func (b *batch) fill(from loadgen.Source) {
 	}
 }
 
-// Next reads the next request into in. It returns io.EOF after the last request.
+// Next reads the next request into in. Next returns io.EOF after the last request.
 func (a *ahead) Next(in *loadgen.Incoming) error {
 	if a.taken == a.now.count && a.now.err == nil {
 		if a.now.count > 0 {

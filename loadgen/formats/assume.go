@@ -26,7 +26,7 @@ type assumption struct {
 	turns  map[string][]uint64 // block ids of the last turn, by conversation
 }
 
-// parseAssumption parses the option AssumePrefix. It returns nil for none.
+// parseAssumption parses the option AssumePrefix. parseAssumption returns nil for the text "none".
 func parseAssumption(text string) (*assumption, error) {
 	if text == "" || text == "none" {
 		return nil, nil
@@ -102,8 +102,8 @@ func (a *assumption) fillIDs(r *Record) {
 	}
 }
 
-// jitter spreads the requests of each second evenly over the second, in their order. It is for files with times in
-// whole seconds. It keeps the requests of one second in memory. Delays after other requests do not change.
+// jitter spreads the requests of each second evenly over the second, in their order. jitter is for files with times
+// in whole seconds. jitter keeps the requests of one second in memory. Delays after other requests do not change.
 type jitter struct {
 	rows  Reader
 	held  Gathered

@@ -46,7 +46,7 @@ func (c *cover) add(n, tokens uint64, spare, more bool) {
 	}
 }
 
-// fitting returns the roundest block size that matches all rows, or 0 if there is none.
+// fitting returns the roundest block size that matches all rows, or 0 if no block size matches.
 func (c *cover) fitting() uint64 {
 	if c.least > c.most {
 		return 0
@@ -72,8 +72,8 @@ func (s *Stream) fitText() string {
 	}
 }
 
-// Misfit returns the block size that matches all rows, after all rows were read. It returns "" if the current block
-// size matches.
+// Misfit returns the block size that matches all rows, after all rows were read. Misfit returns "" if the current
+// block size matches.
 func (s *Stream) Misfit() string {
 	if !s.cover.begun || s.cover.least <= uint64(s.Block) && uint64(s.Block) <= s.cover.most {
 		return ""
@@ -159,8 +159,8 @@ func (s *Stream) WarnLess() {
 	}
 }
 
-// CheckWhole checks a row with n ids in a format with one id per block. It returns an error if misfit is true, unless
-// the reference is repeated. The reference drops the other tokens.
+// CheckWhole checks a row with n ids in a format with one id per block. CheckWhole returns an error if misfit is
+// true, unless the reference is repeated. The reference drops the other tokens.
 func (s *Stream) CheckWhole(r *Record, n, tokens uint64, misfit bool) error {
 	s.cover.add(n, tokens, false, false)
 	switch {
@@ -200,8 +200,8 @@ func (s *Stream) checkTimes(r *Record) error {
 // mostChecked is the maximum number of sessions of which the order of turns is checked, for a trace that is not kept.
 const mostChecked = 1 << 18
 
-// checkReplayed returns an error for a valid row that cannot be replayed. It does nothing unless Options.Check is
-// set.
+// checkReplayed returns an error for a valid row that cannot be replayed. checkReplayed does nothing unless
+// Options.Check is set.
 func (s *Stream) checkReplayed(r *Record) error {
 	if s.order == nil {
 		return nil

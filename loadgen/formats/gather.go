@@ -74,7 +74,7 @@ func (g *Gathered) EachObject(do func(f *scan.Fields) error) error {
 	return g.S.Lines.EachObject(do, g.keepBad)
 }
 
-// keepBad records the error of a row. It reports whether reading should continue.
+// keepBad records the error of a row. keepBad reports whether reading should continue.
 func (g *Gathered) keepBad(err error) (more bool) {
 	g.Bad = append(g.Bad, err)
 	return !g.S.Options.StopsAtBad()

@@ -32,7 +32,7 @@ type Piece struct {
 	Own          bool // ID is not an id of the file
 }
 
-// Child returns the child of parent for a piece. It creates the child if it does not exist.
+// Child returns the child of parent for a piece. Child creates the child if it does not exist.
 func (t Trie) Child(parent uint32, e Piece) uint32 {
 	return uint32(Numbers[step](t).Of(step{parent, e}) + 1)
 }
@@ -157,8 +157,8 @@ func (s *Stretch) fresh(place int) uint64 {
 	return s.ids.Of(stretched{node, int32(place)})
 }
 
-// Dense replaces ids with numbers from 0 in order of appearance. It adds ids for blocks without ids. It uses 32 to 64
-// bytes of memory per id.
+// Dense replaces ids with numbers from 0 in order of appearance. Dense adds ids for blocks without ids. Dense uses 32
+// to 64 bytes of memory per id.
 type Dense struct {
 	block int
 	to    probe.Table[uint64, uint32] // new number + 1 by id, except for lastID
@@ -199,7 +199,7 @@ func (d *Dense) numberOf(id uint64) uint64 {
 	return uint64(*to - 1)
 }
 
-// place returns a pointer to the new number of id + 1. It is 0 for a new id.
+// place returns a pointer to the new number of id + 1. The number is 0 for a new id.
 func (d *Dense) place(id uint64) *uint32 {
 	if id == lastID {
 		return &d.last

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Ordered returns the requests of a stream in order of arrival. It implements loadgen.Source. It keeps only the rows
-// that are within the window of disorder.
+// Ordered returns the requests of a stream in order of arrival. Ordered implements loadgen.Source. Ordered keeps only
+// the rows that are within the window of disorder.
 type Ordered struct {
 	s      *Stream
 	window float64 // ms by which a row may arrive before an earlier row
@@ -73,7 +73,7 @@ func (s *Stream) Source(window float64) (loadgen.Source, error) {
 	return o, nil
 }
 
-// Next reads the next request into in. It returns io.EOF after the last request.
+// Next reads the next request into in. Next returns io.EOF after the last request.
 func (o *Ordered) Next(in *loadgen.Incoming) error {
 	for !o.ended && (len(o.waiting) == 0 || o.waiting[0].Key > o.seen-o.window) {
 		switch err := o.readRow(); {

@@ -1,7 +1,7 @@
 // Package formats contains the common part of all trace formats. A Record is a request of a trace. A Stream returns
 // records in order, in bounded memory if the format permits it.
 //
-// The reader of a format converts rows to Records. It adds ids of the blocks of prompts if the file has them. Nothing
+// The reader of a format converts rows to Records. A record has the ids of prompt blocks if the file has ids. Nothing
 // is sorted, shifted or generated unless an option requests it.
 //
 // Package registry lists the formats, detects them and opens traces. Readers are in mooncake, tables (CSV and named
@@ -24,11 +24,11 @@ import (
 // Next.
 type Record struct {
 	Line int // line in the file, starting at 1; the first line of a request with several lines
-	// Session is the name of the conversation. The request waits for the previous request of its session. It is nil
-	// if the request does not wait.
+	// Session is the name of the conversation. The request waits for the previous request of its session. Session is
+	// nil if the request does not wait.
 	Session []byte
-	// Group is the name of the unit that is kept together if only a part of the trace is used. It equals Session if
-	// Session is not nil.
+	// Group is the name of the unit that is kept together if only a part of the trace is used. Group equals Session
+	// if Session is not nil.
 	Group []byte
 	// At is the arrival in ms from the origin of the stream. Turns that wait for other turns may also have a recorded
 	// arrival.
@@ -39,7 +39,8 @@ type Record struct {
 	HasDelay bool
 	Input    int // prompt tokens
 	Output   int // answer tokens
-	// Priority is the priority of the request. The lowest value is the most urgent. It is 0 if the file has none.
+	// Priority is the priority of the request. The lowest value is the most urgent. Priority is 0 if the file has no
+	// priorities.
 	Priority int32
 	Class    []byte // nil if the file has no classes
 	// IDs are the ids of the blocks of the prompt. Two blocks have equal text if their ids and all previous ids are
@@ -49,8 +50,8 @@ type Record struct {
 	Full bool
 	// Private is true if the file has only the length of the prompt.
 	Private bool
-	// Name, Agent and After are used in a graph instead of Session and Delay. They are the name of the request, its
-	// session within Group, and the requests for which it waits.
+	// Name, Agent and After are used in a graph instead of Session and Delay. The fields are the name of the request,
+	// its session within Group, and the requests for which it waits.
 	Name  string
 	Agent string
 	After []Edge
@@ -72,7 +73,7 @@ type Edge struct {
 // Sequence reports whether e is part of a chain.
 func (e *Edge) Sequence() bool { return !e.Dispatch && e.Relation == "sequence" }
 
-// Quicken divides arrivals and delays after starts by rate. It multiplies delays after completions by delays.
+// Quicken divides arrivals and delays after starts by rate. Quicken multiplies delays after completions by delays.
 func (r *Record) Quicken(rate, delays float64) {
 	r.At /= rate
 	r.Delay *= delays
@@ -91,8 +92,8 @@ func (r *Record) Reset(line int) { *r = Record{Line: line, IDs: r.IDs[:0], After
 // Arrives sets the arrival.
 func (r *Record) Arrives(at scan.Stamp) { r.When, r.Stamped, r.HasAt = at, true, true }
 
-// Negative returns the arrival in ms if it is before the beginning of the file's clock. It reports false for other
-// arrivals.
+// Negative returns the arrival in ms if it is before the beginning of the file's clock. Negative reports false for
+// other arrivals.
 func (r *Record) Negative() (ms float64, ok bool) {
 	switch {
 	case r.Stamped && r.When.Free, !r.HasAt:
@@ -105,7 +106,7 @@ func (r *Record) Negative() (ms float64, ok bool) {
 
 // Reader reads records.
 type Reader interface {
-	// Next reads the next request into r. It returns io.EOF after the last request. After a *loadgen.SyntaxError
+	// Next reads the next request into r. Next returns io.EOF after the last request. After a *loadgen.SyntaxError
 	// about a row, reading may continue.
 	Next(r *Record) error
 }
@@ -121,7 +122,8 @@ type Options struct {
 	ReadLaw func(text string) (draw func(random *rand.Rand) float64, err error)
 	// Compat parses the decimals of Mooncake files like the reference.
 	Compat bool
-	// KeepGoing continues after any number of invalid rows in any format. It is for commands that only read a file.
+	// KeepGoing continues after any number of invalid rows in any format. KeepGoing is for commands that only read a
+	// file.
 	KeepGoing bool
 	// Graph keeps all dependencies of requests, if the file has more than chains. Requests are returned after the
 	// requests for which they wait.
@@ -131,7 +133,7 @@ type Options struct {
 	Unkept bool
 	// Tasks sets Graph for files in which chains are not sufficient, unless DAG is set.
 	Tasks bool
-	// Bad is called for every skipped row. It may be nil.
+	// Bad is called for every skipped row. Bad may be nil.
 	Bad func(error)
 	// Seed is the seed of random draws.
 	Seed uint64
@@ -151,9 +153,9 @@ type Options struct {
 	// Threads is the maximum number of goroutines that parse the rows of a Mooncake file. 0 means 1. The workload
 	// does not depend on it.
 	Threads int
-	// Stop is called regularly to check whether reading must stop. It may be nil.
+	// Stop is called regularly to check whether reading must stop. Stop may be nil.
 	Stop func() error
-	// Warn is called once for each kind of warning. It may be nil.
+	// Warn is called once for each kind of warning. Warn may be nil.
 	Warn func(string)
 }
 
@@ -185,7 +187,8 @@ type LeftOpen struct {
 	// Columns names the columns of a table or the members of JSON objects, such as
 	// arrival=time,input=prompt_tokens,output=completion_tokens. "" means that the file has a known format.
 	Columns string
-	// PriorityFrom is the name of the field for priorities instead of "priority". It is supported for mooncake only.
+	// PriorityFrom is the name of the field for priorities instead of "priority". PriorityFrom is supported for
+	// mooncake only.
 	PriorityFrom string
 	// Model selects requests to one model. "" selects all requests.
 	Model string

@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// spilled returns the turns of sessions that are not kept in memory. It implements loadgen.Source. The turns are in a
-// temporary file.
+// spilled returns the turns of sessions that are not kept in memory. spilled implements loadgen.Source. The turns are
+// in a temporary file.
 //
 // For each session it keeps the offset and the arrival of the first turn in memory. A turn in the file has the offset
 // of the next turn of its session, and the delay before it.
@@ -285,7 +285,7 @@ func (x *spilled) readTurn(at int64, in *loadgen.Incoming) error {
 	return err
 }
 
-// read returns bytes of the file. They are valid until the next call.
+// read returns bytes of the file. The bytes are valid until the next call.
 func (x *spilled) read(at int64, bytes int) ([]byte, error) {
 	if bytes > cap(x.raw) {
 		x.raw = make([]byte, 2*bytes)

@@ -7,11 +7,12 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// spilledGraph returns the requests of a graph that is not kept in memory. It implements loadgen.GraphSource. Memory
-// has the dependencies and lengths of requests. A temporary file has the block ids of prompts.
+// spilledGraph returns the requests of a graph that is not kept in memory. spilledGraph implements
+// loadgen.GraphSource. Memory has the dependencies and lengths of requests. A temporary file has the block ids of
+// prompts.
 type spilledGraph struct {
 	*spilled
-	skeleton *loadgen.Workload // its turns have no ids
+	skeleton *loadgen.Workload // the turns of skeleton have no ids
 }
 
 // spillGraph reads all rows of s and writes the block ids of prompts to a temporary file. first has the first record
@@ -112,7 +113,7 @@ func (b *begunReader) Next(r *Record) error {
 	return nil
 }
 
-// Skeleton returns the workload. Its turns have no ids.
+// Skeleton returns the workload. The turns of the workload have no ids.
 func (g *spilledGraph) Skeleton() *loadgen.Workload { return g.skeleton }
 
 // Later reads the turn with index next - 1 in the skeleton into in.

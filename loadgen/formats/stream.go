@@ -144,7 +144,7 @@ func (s *Stream) Next(r *Record) error {
 	}
 }
 
-// countBad counts err as an invalid row. It returns err if too many rows are invalid.
+// countBad counts err as an invalid row. countBad returns err if too many rows are invalid.
 func (s *Stream) countBad(err error) error {
 	if !isBadRow(err) || s.Options.StopsAtBad() {
 		return err
@@ -276,8 +276,8 @@ func (s *Stream) RowError(r *Record, format string, args ...any) error {
 	return &loadgen.SyntaxError{Name: s.Name, Line: r.Line, Msg: excerpt.Sprintf(format, args...)}
 }
 
-// Earliest reads all records of the stream. It returns the earliest arrival, for the Options of another pass, or nil
-// if there is none.
+// Earliest reads all records of the stream and returns the earliest arrival, for the Options of another pass.
+// Earliest returns nil if no record has an arrival.
 func (s *Stream) Earliest() (*Instant, error) {
 	var first *Instant
 	err := Each(s, func(r *Record) error {

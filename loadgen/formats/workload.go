@@ -216,7 +216,7 @@ type Place struct {
 // NewOrder returns an Order without sessions. name is the name of the file in errors.
 func NewOrder(name string) *Order { return &Order{name: name, named: make(map[string]int)} }
 
-// Place returns the position of r. It must be called in file order.
+// Place returns the position of r. Place must be called in file order.
 func (o *Order) Place(r *Record) (Place, error) {
 	if bad := math.IsNaN(r.At) || math.IsInf(r.At, 0) || math.IsNaN(r.Delay) || math.IsInf(r.Delay, 0); bad {
 		return Place{}, o.errorf(r, "arrival is %v and delay %v, must be finite numbers", r.At, r.Delay)

@@ -12,8 +12,8 @@ import (
 
 // process generates the arrivals of requests or conversations.
 //
-// It draws random gaps with mean 1. Their sum is the expected number of arrivals up to the next arrival. Function
-// when converts this number to a time by the rate.
+// It draws random gaps with mean 1. The sum of the gaps is the expected number of arrivals up to the next arrival.
+// Function when converts this number to a time by the rate.
 type process struct {
 	gap Law
 	// when returns the time in ms at which the expected number of arrivals equals arrivals. last is the previous
@@ -40,7 +40,7 @@ type process struct {
 //	users:count=50,start=10s        a conversation for each user, started within this time;
 //	                                turns follow after the think time
 //
-// ramp and diurnal have the setting cv, too. Its default is 1, as in poisson.
+// ramp and diurnal have the setting cv, too. The default of cv is 1, as in poisson.
 func newProcess(c Config) (*process, error) {
 	p := parseParams(c.Arrivals)
 	a := &process{random: sim.NewRand(c.Seed, "generate/arrivals"), duration: float64(c.Duration)}

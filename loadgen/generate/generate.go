@@ -23,7 +23,7 @@ import (
 type Config struct {
 	// Arrivals is the arrival process of requests or conversations.
 	Arrivals string
-	// Rate is the number of arrivals per second. It is not used for arrivals by users.
+	// Rate is the number of arrivals per second. Rate is not used for arrivals by users.
 	Rate float64
 	// Duration is the time after which arrivals end, in ms. If it is 0, Requests ends the workload.
 	Duration sim.Time
@@ -181,8 +181,8 @@ func newClass(k Class, place int, c Config) (*class, error) {
 	return r, err
 }
 
-// Next fills r with the next request. It returns io.EOF after the last. The requests of a conversation or task are
-// consecutive.
+// Next fills r with the next request. Next returns io.EOF after the last request. The requests of a conversation or
+// task are consecutive.
 func (g *Generator) Next(r *formats.Record) error {
 	if len(g.queue) > 0 {
 		g.takeQueued(r)
@@ -245,7 +245,7 @@ func (c *class) draw(first bool) (input, output int) {
 // countOf rounds x to a number of tokens, at least 1.
 func countOf(x float64) int { return int(min(max(math.Round(x), 1), maxTokens)) }
 
-// begin starts the next conversation. It returns false if there is none.
+// begin starts the next conversation. begin returns false if there is no further conversation.
 func (g *Generator) begin() bool {
 	if g.config.Requests > 0 && g.made >= g.config.Requests {
 		return false

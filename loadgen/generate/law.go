@@ -20,7 +20,7 @@ import (
 type Law struct {
 	// Draw returns a random number.
 	Draw func(random *rand.Rand) float64
-	// fixed is the value of a constant distribution. It is NaN for other distributions.
+	// fixed is the value of a constant distribution. fixed is NaN for other distributions.
 	fixed float64
 }
 

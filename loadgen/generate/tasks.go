@@ -72,7 +72,7 @@ func (k *Class) checkTasks(users bool) error {
 	return nil
 }
 
-// newTasks parses the distributions of tasks. It returns nil if the class has no tasks.
+// newTasks parses the distributions of tasks. newTasks returns nil if the class has no tasks.
 func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
 	o := &k.Tasks
 	if o.Agents == "" {
@@ -104,7 +104,7 @@ func newTasks(k *Class, stream func(name string) *rand.Rand) (*tasks, error) {
 	return t, err
 }
 
-// agent is the state of an agent. Its prompts contain all its earlier prompts and answers.
+// agent is the state of an agent. The prompts of an agent contain all its earlier prompts and answers.
 type agent struct {
 	of     string // name of the task
 	name   string // name within the task

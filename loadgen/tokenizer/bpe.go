@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/heap"
 )
 
-// bpe is a byte-pair encoding. It merges pairs of symbols into tokens.
+// bpe is a byte-pair encoding. bpe merges pairs of symbols into tokens.
 type bpe struct {
 	vocab  map[string]uint32
 	merges map[[2]uint32]merge
@@ -109,7 +109,7 @@ func (b *bpe) add(id uint32) {
 	b.symbols = append(b.symbols, symbol{id: id, before: at - 1, next: -1})
 }
 
-// addBytes adds a byte token for each byte of char. It returns false if vocab does not have all of them.
+// addBytes adds a byte token for each byte of char. addBytes returns false if vocab does not have all byte tokens.
 func (b *bpe) addBytes(char string) bool {
 	var ids [utf8.UTFMax]uint32
 	for i := range len(char) {

@@ -42,7 +42,7 @@ type model struct {
 	Merges       []pair            `json:"merges"`
 }
 
-// pair is a merge. It is written as a list or as a string with a blank.
+// pair is a merge. pair is written as a list or as a string with a blank.
 type pair [2]string
 
 // UnmarshalJSON parses a list or a string.
@@ -70,7 +70,7 @@ func (p *pair) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// part is a processing step of a text. It has the members of all types of steps.
+// part is a processing step of a text. part has the members of all types of steps.
 type part struct {
 	Type             string `json:"type"`
 	Normalizers      []part `json:"normalizers"`

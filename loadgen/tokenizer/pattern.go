@@ -10,8 +10,8 @@ import (
 // pattern is a regular expression of a tokenizer.
 //
 // Such expressions can use lookahead, which package regexp does not support. In tokenizer files only one lookahead is
-// frequent: \s+(?!\S)|\s+, which matches blanks before a word except for the last blank. It is replaced by a group,
-// and the last blank is removed from the match.
+// frequent: \s+(?!\S)|\s+, which matches blanks before a word except for the last blank. parsePattern replaces this
+// lookahead by a group, and find removes the last blank from the match.
 type pattern struct {
 	re     *regexp.Regexp
 	blanks int // index of the group; 0 means none
@@ -112,7 +112,7 @@ func (p *pattern) each(text string, give func(part string, match bool)) {
 	}
 }
 
-// find returns the first match in text. start is -1 if there is none.
+// find returns the first match in text. start is -1 if text has no match.
 func (p *pattern) find(text string) (start, end int) {
 	m := p.re.FindStringSubmatchIndex(text)
 	if m == nil {

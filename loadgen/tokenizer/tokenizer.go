@@ -7,7 +7,7 @@
 // (with pattern.go), bpe.go.
 package tokenizer
 
-// Tokenizer computes the tokens of texts. It caches words, so it is not safe for concurrent use.
+// Tokenizer computes the tokens of texts. Tokenizer caches words, so it is not safe for concurrent use.
 type Tokenizer struct {
 	exact      addedTokens // searched in the text
 	normal     addedTokens // searched in the normalized text
@@ -18,8 +18,8 @@ type Tokenizer struct {
 	pieces     [2][]string // pieces of the current text, and a buffer for the next step
 }
 
-// Append appends the tokens of text, with the tokens that the model requires before and after it. It does not apply
-// chat templates.
+// Append appends the tokens of text, with the tokens that the model requires before and after it. Append does not
+// apply chat templates.
 func (t *Tokenizer) Append(dst []uint32, text string) []uint32 {
 	dst = t.AppendBare(append(dst, t.head...), text)
 	return append(dst, t.tail...)
@@ -39,7 +39,7 @@ func (t *Tokenizer) section(dst []uint32, part string, first bool) []uint32 {
 	return t.normal.around(dst, part, first, t.words)
 }
 
-// around appends the tokens of text. It calls rest for each part between added tokens.
+// around appends the tokens of text. around calls rest for each part between added tokens.
 func (a *addedTokens) around(dst []uint32, text string, first bool, rest func(dst []uint32, part string, first bool) []uint32) []uint32 {
 	a.cut(text, func(part string, id uint32, added bool) {
 		if added {

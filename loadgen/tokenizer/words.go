@@ -11,7 +11,7 @@ import (
 func (t *Tokenizer) Around() (head, tail int) { return len(t.head), len(t.tail) }
 
 // Words returns up to most words with the lowest ids. In a text of these words with blanks between them, each word is
-// one token. It returns nil if there are no such words.
+// one token. Words returns nil if no words have this property.
 func (t *Tokenizer) Words(most int) []string {
 	type entry struct {
 		token string

@@ -1,5 +1,5 @@
-// Package choices lists the settings that replay plan varies by default. It varies them if the command line names a
-// GPU and a model.
+// Package choices lists the settings that replay plan varies by default. replay plan varies these settings if the
+// command line names a GPU and a model.
 //
 // Read choices.go (which settings vary), values.go (their values), then combine.go (their combinations).
 package choices
@@ -54,7 +54,7 @@ func FlagsOf(name string) []string {
 	return []string{name}
 }
 
-// Check parses --vary. It rejects unknown names, and settings that the command line both sets and varies.
+// Check parses --vary. Check rejects unknown names, and settings that the command line both sets and varies.
 func (s *Space) Check(o *options.Options) error {
 	s.axes, s.names = nil, nil
 	for _, text := range s.Vary {

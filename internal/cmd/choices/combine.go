@@ -118,8 +118,8 @@ func isUneven(settings []plan.Setting) bool {
 	return slices.ContainsFunc(settings, func(s plan.Setting) bool { return s.Name == prefillTP })
 }
 
-// isLeftOut reports whether uneven settings are omitted. They require two pools. They are not combined with a token
-// budget if both settings vary by default.
+// isLeftOut reports whether uneven settings are omitted. Uneven settings require two pools. Uneven settings are not
+// combined with a token budget if both settings vary by default.
 func (s *Space) isLeftOut(o *options.Options, settings []plan.Setting, split bool) bool {
 	if !s.varies(o, TP) {
 		return false

@@ -72,8 +72,9 @@ func (s *Space) listDimensions(o *options.Options) ([]dimension, error) {
 	return all, nil
 }
 
-// listParallel returns the possible divisions of a model among the GPUs of a node. They are tensor parallelism, equal
-// or different in two pools, and attention data parallelism with expert parallelism for models with experts.
+// listParallel returns the possible divisions of a model among the GPUs of a node. The divisions are tensor
+// parallelism, equal or different in two pools, and for models with experts attention data parallelism with expert
+// parallelism.
 func listParallel(o *options.Options, gpu string) (dimension, error) {
 	model := ""
 	for _, s := range o.Settings() {

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// becomeProgram replaces the program of this process with the program at path. It returns only if it fails.
+// becomeProgram replaces the program of this process with the program at path. becomeProgram returns only if it
+// fails.
 func becomeProgram(path string, args []string) error {
 	return syscall.Exec(path, append([]string{path}, args...), os.Environ())
 }

@@ -118,7 +118,7 @@ func ParseInstant(text string) (sim.Time, error) {
 	return sim.Time(ms), nil
 }
 
-// readClock returns 17h05m for 17:05 and 17h05m30s for 17:05:30. It returns any other text unchanged.
+// readClock returns 17h05m for 17:05 and 17h05m30s for 17:05:30. readClock returns any other text unchanged.
 func readClock(text string) string {
 	parts := strings.Split(text, ":")
 	if len(parts) < 2 || len(parts) > 3 {

@@ -86,7 +86,7 @@ func isSilent(err error) bool {
 	return errors.As(err, &own) && own.err == nil
 }
 
-// guardPanics runs a command. It converts a panic to an error and prints the stack.
+// guardPanics runs a command. guardPanics converts a panic to an error and prints the stack.
 func guardPanics(s Streams, command func() error) (err error) {
 	defer func() {
 		if broken := recover(); broken != nil {

@@ -18,7 +18,7 @@ func delayCollection() {
 }
 
 // DelayCollectionMore lets the heap grow to about 80 MiB before the first garbage collection, unless one has already
-// run. It is for runs that record data, because this memory is in use until the data are written.
+// run. DelayCollectionMore is for runs that record data, because recorded data stay in memory until they are written.
 func DelayCollectionMore() {
 	const patient = 2000
 	var m runtime.MemStats
@@ -28,8 +28,8 @@ func DelayCollectionMore() {
 	}
 }
 
-// ManyReplays makes garbage collections less frequent. It is for commands with many replays, which allocate much
-// memory and keep little. The setting applies after the second collection, because delayCollection restores Go's
+// ManyReplays makes garbage collections less frequent. ManyReplays is for commands with many replays, which allocate
+// much memory and keep little. The setting applies after the second collection, because delayCollection restores Go's
 // default at the first one.
 func ManyReplays() {
 	if _, set := os.LookupEnv("GOGC"); !set {

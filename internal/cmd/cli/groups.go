@@ -35,7 +35,7 @@ func NewProgram(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// AddWanted adds the command with the name args[0] to cmd. It reports whether there is such a command.
+// AddWanted adds the command with the name args[0] to cmd. AddWanted reports whether the command exists.
 func AddWanted(cmd *cobra.Command, s Streams, args []string, all []Subcommand) bool {
 	for _, c := range all {
 		if len(args) > 0 && args[0] == c.Name {

@@ -37,7 +37,7 @@ func ServerCommands() []LiveCommand {
 	}
 }
 
-// HandedOver returns a command of replay that runs replay-live. It accepts any flags.
+// HandedOver returns a command of replay that runs replay-live. HandedOver accepts any flags.
 func (c LiveCommand) HandedOver(s Streams) *cobra.Command {
 	return &cobra.Command{
 		Use: c.Name, Short: c.short, DisableFlagParsing: true,

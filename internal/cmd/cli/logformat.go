@@ -34,7 +34,7 @@ func (s Streams) withLogFormat() Streams {
 	return s
 }
 
-// JSONLog returns a writer for lines of JSON. It reports false if messages are text.
+// JSONLog returns a writer for lines of JSON. JSONLog reports false if messages are text.
 func (s Streams) JSONLog() (io.Writer, bool) {
 	log, ok := s.Err.(*jsonLog)
 	if !ok {

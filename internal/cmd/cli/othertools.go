@@ -123,7 +123,8 @@ func OtherNames() map[string]string {
 	return own
 }
 
-// adviceFor returns advice for a flag of another tool that replay does not have. It returns "" for unknown flags.
+// adviceFor returns advice for a flag of another tool that replay does not have. adviceFor returns "" for unknown
+// flags.
 func adviceFor(name string) string {
 	for _, f := range OtherFlags() {
 		tool, _, _ := strings.Cut(f.Tool, ",")

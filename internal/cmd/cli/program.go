@@ -53,7 +53,7 @@ func (p Program) Run(args []string, stdin io.Reader, stdout, stderr io.Writer) i
 	return p.RunIn(ctx, s)
 }
 
-// RunIn runs the command line of s until ctx ends. It returns the exit code.
+// RunIn runs the command line of s until ctx ends. RunIn returns the exit code.
 func (p Program) RunIn(ctx context.Context, s Streams) int {
 	s.Program, s.calm = p, make(chan struct{}, 1)
 	environ, err := readUserFile(userFile())

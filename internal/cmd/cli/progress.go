@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Progress shows completed work, the rate and the remaining time. It prints a bar on a terminal, or lines for
-// programs. It is safe for concurrent use. A nil Progress prints nothing.
+// Progress shows completed work, the rate and the remaining time. Progress prints a bar on a terminal, or lines for
+// programs. Progress is safe for concurrent use. A nil Progress prints nothing.
 type Progress struct {
 	bar   bar // nil: print lines
 	lines io.Writer
@@ -38,8 +38,8 @@ const redraw = 100 * time.Millisecond
 // terminal. The Python package reads these lines.
 const progressVariable = "REPLAY_PROGRESS"
 
-// NewProgress returns a Progress that counts things with the name what. It returns nil if w is not a terminal and
-// lines are not enabled.
+// NewProgress returns a Progress that counts things with the name what. NewProgress returns nil if w is not a
+// terminal and lines are not enabled.
 func NewProgress(w io.Writer, what string) *Progress {
 	if t := TerminalOf(w); t != nil {
 		columns, _ := t.Size()

@@ -26,8 +26,8 @@ func TestProgressInLines(t *testing.T) {
 	}
 }
 
-// A bar shows the counts, the rate, the elapsed time and the remaining time on one line. It continues when the total
-// grows, and is not drawn after Clear.
+// A bar shows the counts, the rate, the elapsed time and the remaining time on one line. The bar continues when the
+// total grows, and is not drawn after Clear.
 func TestProgressBar(t *testing.T) {
 	var out bytes.Buffer
 	p := newBar(&out, "cells", rateColumns)
@@ -65,7 +65,7 @@ func TestProgressBar(t *testing.T) {
 	}
 }
 
-// An update between two redraws only compares counts and reads the clock. It allocates no memory.
+// An update between two redraws only compares counts and reads the clock. Such an update allocates no memory.
 func TestProgressIsThrottled(t *testing.T) {
 	var out bytes.Buffer
 	p := newBar(&out, "requests", rateColumns)

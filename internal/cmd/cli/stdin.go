@@ -13,8 +13,8 @@ type stdin struct {
 	begin func()
 }
 
-// NewStdin returns a reader of in. When ctx ends, its reads return the error of ctx. It does not read from in before
-// the first read.
+// NewStdin returns a reader of in. When ctx ends, its reads return the error of ctx. NewStdin does not read from in
+// before the first read.
 func NewStdin(ctx context.Context, in io.Reader) io.Reader {
 	from, to := io.Pipe()
 	return &stdin{from, sync.OnceFunc(func() {

@@ -16,7 +16,8 @@ type Terminal struct {
 	Colors bool
 }
 
-// TerminalOf returns w as a Terminal. It returns nil if w is not a terminal or does not support escape sequences.
+// TerminalOf returns w as a Terminal. TerminalOf returns nil if w is not a terminal or does not support escape
+// sequences.
 func TerminalOf(w io.Writer) *Terminal {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

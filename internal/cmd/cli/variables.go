@@ -128,8 +128,8 @@ func (s Streams) withVariables(environ []string) (Streams, error) {
 	return s, nil
 }
 
-// commandFlags returns the parsed flags of the command. It returns nil for help, for commands of another program and
-// for invalid command lines.
+// commandFlags returns the parsed flags of the command. commandFlags returns nil for help, for commands of another
+// program and for invalid command lines.
 func (s Streams) commandFlags() *pflag.FlagSet {
 	if len(s.Args) > 0 && strings.HasPrefix(s.Args[0], cobra.ShellCompRequestCmd) {
 		return nil
@@ -178,8 +178,8 @@ func (s Streams) checkNames(names []string, own *pflag.FlagSet) error {
 	return nil
 }
 
-// nameVariables replaces flags in the text of an error with the environment variables that set them. It does not
-// replace flags that the error suggests.
+// nameVariables replaces flags in the text of an error with the environment variables that set them. nameVariables
+// does not replace flags that the error suggests.
 func (s Streams) nameVariables(text string) string {
 	for _, name := range s.variables {
 		for _, after := range []string{"=", ":", " is ", " and ", " requires "} {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// WithVerbosity adds the flags -q and -v to commands. They control the output on standard error.
+// WithVerbosity adds the flags -q and -v to commands. The flags control the output on standard error.
 func WithVerbosity(commands []Subcommand) []Subcommand {
 	for i := range commands {
 		make := commands[i].make
@@ -26,7 +26,7 @@ func WithVerbosity(commands []Subcommand) []Subcommand {
 	return commands
 }
 
-// addVerbosity adds the flags to cmd and its subcommands. It does not replace an existing flag --quiet.
+// addVerbosity adds the flags to cmd and its subcommands. addVerbosity does not replace an existing flag --quiet.
 func addVerbosity(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		addVerbosity(c)

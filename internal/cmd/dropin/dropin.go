@@ -90,7 +90,7 @@ func (t *translation) set(name, value string) {
 	t.values[name] = value
 }
 
-// readFlag reads a flag with its values, or the name of the model. It returns the number of arguments read.
+// readFlag reads a flag with its values, or the name of the model. readFlag returns the number of arguments read.
 func (t *translation) readFlag(args []string) (used int, err error) {
 	name, value, given := strings.Cut(args[0], "=")
 	if !strings.HasPrefix(name, "-") {
@@ -211,7 +211,7 @@ func (t *translation) apply(f flag, values []string) error {
 	return nil
 }
 
-// readNumber expands the suffixes that vLLM supports: 1k is 1000, and 1K is 1024. It returns any other text
+// readNumber expands the suffixes that vLLM supports: 1k is 1000, and 1K is 1024. readNumber returns any other text
 // unchanged.
 func readNumber(text string) string {
 	units := map[byte]float64{'k': 1e3, 'm': 1e6, 'g': 1e9, 't': 1e12, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40}

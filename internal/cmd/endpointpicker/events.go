@@ -14,8 +14,8 @@ type tokenParameters struct {
 	BlockTokens int `yaml:"blockSizeTokens"`
 }
 
-// eventParameters are the parameters of a plugin for KV events. They include only parameters that must match the
-// servers.
+// eventParameters are the parameters of a plugin for KV events. The struct has only the parameters that must match
+// the servers.
 type eventParameters struct {
 	Tokens  tokenParameters `yaml:"tokenProcessorConfig"`
 	Indexer struct {
@@ -37,8 +37,8 @@ const (
 	eventPort  = 5557
 )
 
-// ReadEvents reads the KV event settings of a router's configuration file. It uses the first precise-prefix-cache
-// plugin.
+// ReadEvents reads the KV event settings of a router's configuration file. ReadEvents uses the first
+// precise-prefix-cache plugin.
 func ReadEvents(path string) (r measured.EventReader, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {

@@ -61,7 +61,7 @@ type pluginRef struct {
 	Weight any    `yaml:"weight"`
 }
 
-// Read reads the EndpointPickerConfig of a file. It omits plugins with a name or type in skip.
+// Read reads the EndpointPickerConfig of a file. Read omits plugins with a name or type in skip.
 func Read(path string, skip ...string) (r Router, err error) {
 	c, err := readPickerConfig(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func Read(path string, skip ...string) (r Router, err error) {
 	return r, nil
 }
 
-// leaveOut removes the plugins with a name or type in skip. It returns a note for each removed plugin.
+// leaveOut removes the plugins with a name or type in skip. leaveOut returns a note for each removed plugin.
 func (c *pickerConfig) leaveOut(skip []string) (left []string, err error) {
 	for _, name := range skip {
 		is := func(x pickerPlugin) bool { return cmp.Or(x.Name, x.Type) == name || x.Type == name }
@@ -223,8 +223,8 @@ func (c *pickerConfig) fillProfile(refs []pluginRef, p *policy.Picker) error {
 	return nil
 }
 
-// checkPlugin sets the default name of a plugin. It returns an error for a plugin that is unknown or not simulated,
-// and adds a note for a plugin without effect.
+// checkPlugin sets the default name of a plugin. checkPlugin returns an error for a plugin that is unknown or not
+// simulated, and adds a note for a plugin without effect.
 func (c *pickerConfig) checkPlugin(i int, p *policy.Picker) error {
 	x := &c.Plugins[i]
 	if x.Type == "" {

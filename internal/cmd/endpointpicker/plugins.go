@@ -137,7 +137,7 @@ type noHitParameters struct {
 	Name     string `yaml:"prefixPluginName"`
 }
 
-// readNoHit reads a scorer for requests without a prefix cache hit. It uses the cached prefixes of the named
+// readNoHit reads a scorer for requests without a prefix cache hit. readNoHit uses the cached prefixes of the named
 // producer. Without a name it uses the only producer, then a precise prefix scorer, then sent prompts.
 func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
 	var own noHitParameters
@@ -163,7 +163,7 @@ func (c *pickerConfig) readNoHit(x *pickerPlugin, s *policy.Scorer) error {
 	return err
 }
 
-// readParameters decodes the parameters of a plugin. It rejects unknown parameters.
+// readParameters decodes the parameters of a plugin. readParameters rejects unknown parameters.
 func readParameters(x *pickerPlugin, to any) error {
 	if len(x.Parameters) == 0 {
 		return nil

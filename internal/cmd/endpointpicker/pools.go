@@ -14,7 +14,7 @@ import (
 // Router is the router that a configuration file describes.
 type Router struct {
 	*policy.Picker
-	// Split selects the prompts for prefill workers. It is nil if all workers prefill and decode.
+	// Split selects the prompts for prefill workers. Split is nil if all workers prefill and decode.
 	Split *Split
 }
 
@@ -76,7 +76,7 @@ func (c *pickerConfig) findHandler() *pickerPlugin {
 	return c.find(pdHandler)
 }
 
-// readPools adds the profiles of prefill and decode workers to p. It returns the rule that selects prompts for
+// readPools adds the profiles of prefill and decode workers to p. readPools returns the rule that selects prompts for
 // prefill workers.
 func (c *pickerConfig) readPools(x *pickerPlugin, p *policy.Picker) (*Split, error) {
 	h, err := c.readHandler(x)
@@ -130,7 +130,8 @@ func (c *pickerConfig) named(name string) *pickerPlugin {
 	return nil
 }
 
-// readHandler reads the parameters of a handler. It converts parameters of earlier releases to current parameters.
+// readHandler reads the parameters of a handler. readHandler converts parameters of earlier releases to current
+// parameters.
 func (c *pickerConfig) readHandler(x *pickerPlugin) (*handlerParameters, error) {
 	h := new(handlerParameters)
 	if err := readParameters(x, h); err != nil {
@@ -168,8 +169,8 @@ type deciderParameters struct {
 	Producer string `yaml:"prefixMatchInfoProducerName"`
 }
 
-// readDecider returns the rule that selects prompts for prefill workers. It adds the prefix producer of the decider
-// to decode, the picker of decode workers.
+// readDecider returns the rule that selects prompts for prefill workers. readDecider adds the prefix producer of the
+// decider to decode, the picker of decode workers.
 func (c *pickerConfig) readDecider(h *handlerParameters, decode *policy.Picker) (*Split, error) {
 	name := h.Deciders.Prefill
 	if name == "" && h.Threshold != nil {

@@ -24,14 +24,14 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// Settings are values of flags by name, without dashes, and the trace with the name trace. They are flags of replay
-// concurrency if max-in-flight is set, and otherwise flags of replay trace.
+// Settings are values of flags by name, without dashes, and the trace with the name trace. The flags are those of
+// replay concurrency if max-in-flight is set, and otherwise those of replay trace.
 type Settings map[string]string
 
 // Session has traces and their parsed workloads. Its methods are safe for concurrent use.
 type Session struct {
-	// Progress is called repeatedly during a run, like the Progress of replay.Streams. It may be nil. It must be set
-	// before the first question.
+	// Progress is called repeatedly during a run, like the Progress of replay.Streams. Progress may be nil. Progress
+	// must be set before the first question.
 	Progress func(done, all int)
 
 	mutex   sync.Mutex
@@ -63,8 +63,8 @@ func New() *Session {
 	return &Session{views: map[string]context.CancelFunc{}, knobs: sync.OnceValue(Knobs), reader: options.NewCellReader()}
 }
 
-// Carry accepts settings that are not knobs, because a recorded run has them and the page cannot change them. It must
-// be called before the first question.
+// Carry accepts settings that are not knobs, because a recorded run has them and the page cannot change them. Carry
+// must be called before the first question.
 func (s *Session) Carry(names ...string) { s.carried = append(s.carried, names...) }
 
 // AddFile adds the trace at path. The path is its name.
@@ -75,7 +75,7 @@ func newTrace(name, path string) *trace {
 	return &trace{name: name, path: path, hash: sync.OnceValues(func() ([]rundir.Input, error) { return runs.HashTrace(&replay.Trace{Path: path}) })}
 }
 
-// AddText adds a trace in memory. It returns an error if the trace cannot be read.
+// AddText adds a trace in memory. AddText returns an error if the trace cannot be read.
 func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
 	t := &trace{name: name, text: text, hash: sync.OnceValues(func() ([]rundir.Input, error) {
 		in, err := rundir.HashInput("trace", "-", bytes.NewReader(text))
@@ -87,7 +87,7 @@ func (s *Session) AddText(ctx context.Context, name string, text []byte) error {
 	return s.addReadable(ctx, t)
 }
 
-// AddReadable adds the trace at path. It returns an error if the trace cannot be read.
+// AddReadable adds the trace at path. AddReadable returns an error if the trace cannot be read.
 func (s *Session) AddReadable(ctx context.Context, path string) error {
 	return s.addReadable(ctx, newTrace(path, path))
 }
@@ -149,7 +149,7 @@ func (t *trace) file() string {
 
 func (t *trace) streams() replay.Streams { return replay.Streams{Stdin: bytes.NewReader(t.text)} }
 
-// workload returns the workload of spec. It reads the trace once and caches the workload.
+// workload returns the workload of spec. workload reads the trace once and caches the workload.
 func (s *Session) workload(t *trace, spec *replay.Spec) (*loadgen.Workload, error) {
 	return s.open.Open(t.name, spec, t.streams())
 }

@@ -70,8 +70,8 @@ func CheckFile(name string, text []byte) error {
 	return nil
 }
 
-// Check replays the run with the trace of its settings. It returns an error if a page cannot replay the run or if the
-// digest differs from the recorded digest.
+// Check replays the run with the trace of its settings. Check returns an error if a page cannot replay the run or if
+// the digest differs from the recorded digest.
 func (r *Recorded) Check(ctx context.Context) error {
 	s := New()
 	s.Carry(r.Carried...)

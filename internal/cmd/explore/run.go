@@ -107,7 +107,7 @@ func (s *Session) prepare(settings Settings) (*one, error) {
 	return r, err
 }
 
-// check returns an error for settings that are not knobs. It returns the settings sorted by name, and their trace.
+// check returns an error for settings that are not knobs. all are the settings sorted by name, and t is the trace.
 func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err error) {
 	knobs := s.Knobs()
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
@@ -122,8 +122,8 @@ func (s *Session) check(settings Settings) (all []plan.Setting, t *trace, err er
 	return all, t, err
 }
 
-// OpenTrace checks settings. It returns the path of their trace for a replay.Spec, and a function that reads the
-// workload. Replays with the same reader settings share the workload.
+// OpenTrace checks settings. file is the path of the trace for a replay.Spec. open reads the workload. Replays with
+// the same reader settings share the workload.
 func (s *Session) OpenTrace(settings Settings) (file string, open func(*replay.Spec) (*loadgen.Workload, error), err error) {
 	_, t, err := s.check(settings)
 	if err != nil {

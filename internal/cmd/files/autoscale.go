@@ -126,7 +126,7 @@ func valueOf(body ast.Node, name string) ast.Node {
 	return nil
 }
 
-// expressionOf returns a rule for an expression. Its value is true or false if bool is true, and otherwise a number.
+// expressionOf returns a rule for an expression. The value is true or false if bool is true, and otherwise a number.
 func expressionOf(bool bool) yamlfile.Rule {
 	return yamlfile.To(func(n ast.Node, to *string) (err error) {
 		if *to, err = yamlfile.TextOf(n); err != nil {
@@ -189,7 +189,7 @@ func (f *scalerFile) readLaw(node ast.Node, to *autoscale.Law) error {
 	return to.Check()
 }
 
-// direction is a Behavior with the key select, which sets two of its fields.
+// direction is a Behavior with the key select. The value of select sets two fields of the Behavior.
 type direction struct {
 	*autoscale.Behavior `yaml:",inline"`
 	Select              string `yaml:"select" is:"select"`

@@ -1,9 +1,9 @@
 // Package manual generates documentation of a program from its commands: manual pages, shell completions, Markdown
 // pages for the site, and the types of flags for Python.
 //
-// cobra/doc would replace the 90 lines that generate manual pages, but it requires three more modules. Its page of
-// replay does not describe subcommands. For 234 of 1586 flags its pages show "" instead of the name of the value. It
-// also adds pages without flags for the commands of replay-live.
+// cobra/doc would replace the 90 lines that generate manual pages, but it requires three more modules. The page of
+// replay does not describe subcommands. For 234 of 1586 flags its pages show "" instead of the name of the value. The
+// package also adds pages without flags for the commands of replay-live.
 package manual
 
 import (
@@ -55,7 +55,7 @@ func Start(root *cobra.Command) {
 	exitWith(err)
 }
 
-// exitWith exits the process. It prints the error, if any.
+// exitWith exits the process. exitWith prints the error, if any.
 func exitWith(err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -146,7 +146,7 @@ type page struct{ bytes.Buffer }
 
 func (p *page) writeLine(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// writeText writes paragraphs. It does not reformat indented paragraphs.
+// writeText writes paragraphs. writeText does not reformat indented paragraphs.
 func (p *page) writeText(text string) {
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		if strings.HasPrefix(paragraph, " ") {

@@ -50,7 +50,7 @@ func pageName(cmd *cobra.Command) string {
 	return strings.Join(path, "-")
 }
 
-// writeParagraphs writes a text. It writes indented paragraphs as code blocks.
+// writeParagraphs writes a text. writeParagraphs writes indented paragraphs as code blocks.
 func (p *page) writeParagraphs(text string) {
 	for paragraph := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		switch {

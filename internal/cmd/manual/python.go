@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// pythonCommand is a function of the Python package. It lists the commands that the function runs, and their flags
-// that are separate parameters or apply only to terminals.
+// pythonCommand is a function of the Python package. pythonCommand lists the commands that the function runs, and
+// their flags that are separate parameters or apply only to terminals.
 type pythonCommand struct {
 	name     string
 	commands []string

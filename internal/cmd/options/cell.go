@@ -30,8 +30,8 @@ func notInCells() []string {
 // NewCellOptions returns options with the flags that a cell may set. None of these flags sets an output.
 func NewCellOptions() *Options { return (&CellReader{}).newOptions() }
 
-// CellReader creates the options of cells. It is safe for concurrent use. The zero value lists the settings of
-// engines again for each cell.
+// CellReader creates the options of cells. CellReader is safe for concurrent use. The zero value lists the settings
+// of engines again for each cell.
 type CellReader struct {
 	rows   []schema.Row
 	others map[string]string
@@ -163,8 +163,8 @@ func (c *CellReader) OptionsOf(settings []plan.Setting) (o *Options, file string
 	return o, file, mode, nil
 }
 
-// WholeValue returns the complete value in NAME=VALUE, including commas. It returns nil if the value is invalid for
-// the flag.
+// WholeValue returns the complete value in NAME=VALUE, including commas. WholeValue returns nil if the value is
+// invalid for the flag.
 func WholeValue(name, text string) []string {
 	_, value, _ := strings.Cut(text, "=")
 	if NewCellOptions().Set.Set(name, value) != nil {

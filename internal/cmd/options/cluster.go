@@ -188,8 +188,8 @@ func (c *cluster) fillEstimator(spec *replay.Spec) error {
 	return nil
 }
 
-// checkCluster returns an error for flags with invalid values or without effect on the cluster. It is not used for
-// command lines of the reference.
+// checkCluster returns an error for flags with invalid values or without effect on the cluster. Command lines of the
+// reference are not checked.
 func (o *Options) checkCluster() error {
 	c := &o.Cluster
 	info := c.routerInfo()

@@ -50,7 +50,7 @@ func (h Hardware) Text(name string) string {
 	return ""
 }
 
-// flag returns the name of the flag for a setting. It is the flag for one pool if that flag is set.
+// flag returns the name of the flag for a setting. A flag for only one pool has priority if it is set.
 func (h Hardware) flag(name string) string {
 	for _, f := range h {
 		if f.Sets == hardware.SettingPrefix+name {

@@ -178,8 +178,8 @@ func (in *input) checkSource(file string) error {
 	return nil
 }
 
-// checkInput returns an error for flags with invalid values or without effect on the workload. It is not used for
-// command lines of the reference.
+// checkInput returns an error for flags with invalid values or without effect on the workload. Command lines of the
+// reference are not checked.
 func (in *input) checkInput(file string, mode loadgen.Mode) error {
 	return cmp.Or(
 		in.CheckLeast(1, "max-in-flight", "trace-block-size", "input-tokens", "output-tokens", "request-count", "turns-per-session"),
@@ -211,7 +211,8 @@ func (in *input) checkEffect(file string, mode loadgen.Mode) error {
 	return err
 }
 
-// checkUnsigned returns an error for negative counts on a command line of the reference. It is not a usage error.
+// checkUnsigned returns an error for negative counts on a command line of the reference. The error is not a usage
+// error.
 func (in *input) checkUnsigned(*replay.Spec) error {
 	if !in.Reference {
 		return nil
@@ -233,8 +234,8 @@ type lengths struct {
 	longest int
 }
 
-// workloadLengths returns the lengths of the workload, or zero values if they are not known before the replay. It
-// ignores errors of a trace, because the replay reports them.
+// workloadLengths returns the lengths of the workload, or zero values if they are not known before the replay.
+// workloadLengths ignores errors of a trace, because the replay reports them.
 func (o *Options) workloadLengths() lengths {
 	var sum lengthSum
 	if o.measured != nil {

@@ -106,7 +106,7 @@ func (o *Options) MeasuredSpec(m *calibrate.Measured, p *measured.Prompts) (spec
 }
 
 // takeReported adds the settings that a run reports to settings, unless they are set. filled lists the added settings
-// as FLAG VALUE. It notes settings that cannot be used.
+// as FLAG VALUE. takeReported notes settings that cannot be used.
 func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Setting, filled []string) {
 	given := map[string]string{}
 	for _, s := range settings {

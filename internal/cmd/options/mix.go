@@ -72,7 +72,7 @@ func (w *workerCount) Set(text string) error {
 	return nil
 }
 
-// fileNames is a flag for paths of files. It accepts lists with commas and may be repeated.
+// fileNames is a flag for paths of files. Its values are lists with commas, and the flag may be repeated.
 type fileNames []string
 
 func (f *fileNames) String() string { return strings.Join(*f, ",") }
@@ -86,7 +86,7 @@ func (f *fileNames) Set(text string) error {
 // isMixed reports whether the workers are a mix of several kinds.
 func (c *cluster) isMixed() bool { return len(c.count.mix) > 0 }
 
-// CheckAlike returns an error for a mix. It is used by commands that do not support mixes.
+// CheckAlike returns an error for a mix. CheckAlike is used by commands that do not support mixes.
 func (o *Options) CheckAlike(command string) error {
 	if !o.Cluster.isMixed() {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// OfferSettings registers shell completion for flags with values NAME=VALUE,VALUE. It completes the additional names,
-// the names of flags for cells, and named values of these flags.
+// OfferSettings registers shell completion for flags with values NAME=VALUE,VALUE. OfferSettings completes the
+// additional names, the names of flags for cells, and named values of these flags.
 func OfferSettings(cmd *cobra.Command, others []string, flags ...string) {
 	complete := func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		known, then := NewCellOptions().Set, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp

@@ -16,8 +16,8 @@ import (
 // shared has the state that all groups of flags use.
 type shared struct {
 	cli.Flags
-	// Reference is true for command lines of the reference. It permits flags of the reference without effect. Values
-	// out of range are then input errors and not usage errors.
+	// Reference is true for command lines of the reference. Flags of the reference without effect are then permitted.
+	// Values out of range are then input errors and not usage errors.
 	Reference bool
 	compat    string
 	mode      cli.Choice // mode of the clock
@@ -79,7 +79,7 @@ func (o *Options) groups() []cli.Group {
 		all[last])
 }
 
-// BindReplay adds the flags that define a replay. It adds no flags for outputs.
+// BindReplay adds the flags that define a replay. BindReplay adds no flags for outputs.
 func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
 	o.takeNames(cmd)
 	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)

@@ -28,8 +28,8 @@ func (p *placements) Routed(stage scheduler.Role, at sim.Time, x *router.Placeme
 	p.lines = append(p.lines, fmt.Sprintf("request %d at %v to %v worker %d", x.Request.ID, float64(at), stage, x.Worker))
 }
 
-// place replays with settings such as "workers=4 router=kv", and with more. It returns the workers to which requests
-// are routed.
+// place replays with settings such as "workers=4 router=kv", and with the settings in more. place returns the workers
+// to which requests are routed.
 func place(t *testing.T, settings string, more ...plan.Setting) []string {
 	t.Helper()
 	seen := &placements{}

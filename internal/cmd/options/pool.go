@@ -156,8 +156,8 @@ func (o *Options) ParseEngine(p *Pool) error {
 	return nil
 }
 
-// following returns engine arguments that follow from other settings and are not set, and the pass times. They follow
-// from the hardware, or from the server to which a timing profile was fitted. gives and read are as in
+// following returns engine arguments that follow from other settings and are not set, and the pass times. The values
+// follow from the hardware, or from the server to which a timing profile was fitted. gives and read are as in
 // deriveSettings.
 func (o *Options) following(p *Pool, a *engineargs.Args, gives func(key string) bool, read argsReader) (all []engineargs.Setting, times timing.Source, err error) {
 	if h := o.hardwareOf(p); h.Given() {

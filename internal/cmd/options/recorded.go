@@ -12,8 +12,8 @@ import (
 )
 
 // RecordedSettings returns the settings of a recorded command line of replay trace or replay concurrency, including
-// the trace and the flags in its files. It omits output flags. It returns an error for settings that cells do not
-// support.
+// the trace and the flags in its files. RecordedSettings omits output flags. RecordedSettings returns an error for
+// settings that cells do not support.
 func RecordedSettings(args []string) ([]plan.Setting, error) {
 	if len(args) == 0 || args[0] != "trace" && args[0] != "concurrency" {
 		return nil, cli.Usagef("its command is %q, must be a run of replay trace or replay concurrency", strings.Join(append([]string{"replay"}, args...), " "))

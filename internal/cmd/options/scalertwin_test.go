@@ -81,8 +81,8 @@ func TestScalersInProgramsEqualTheirTwins(t *testing.T) {
 	})
 }
 
-// compareTicks compares the decisions of two scalers at the same 200 ticks. It returns the number of times that they
-// changed the number of workers.
+// compareTicks compares the decisions of two scalers at the same 200 ticks. compareTicks returns the number of times
+// that the scalers changed the number of workers.
 func compareTicks(t *testing.T, r *rand.Rand, twin, asked autoscale.Scaler) (changes int) {
 	t.Helper()
 	s := autoscale.Signals{Workers: 2}

@@ -56,7 +56,8 @@ func (c *cluster) fillSignals(spec *replay.Spec) error {
 	return nil
 }
 
-// readSignalFlag parses a property of signal ages. It applies to the named signals, or to all signals of workers.
+// readSignalFlag parses a property of signal ages. The property applies to the named signals, or to all signals of
+// workers.
 func (c *cluster) readSignalFlag(spec *replay.Spec, part signalPart, text string) error {
 	gated := policy.IsGated(spec.Router)
 	set := func(s router.Signal, to sim.Time) {

@@ -67,7 +67,8 @@ func (o *Options) checkStreamed(spec *replay.Spec) error {
 	return nil
 }
 
-// Folding returns how requests are added to the report without keeping them. It returns nil if all requests are kept.
+// Folding returns how requests are added to the report without keeping them. Folding returns nil if all requests are
+// kept.
 func (o *Options) Folding() *collector.Folding {
 	switch {
 	case !o.streaming.on:

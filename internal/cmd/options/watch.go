@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Watching is the flag --watch for a live view. Its value is a boolean or an interval.
+// Watching is the flag --watch for a live view. The value of the flag is a boolean or an interval.
 type Watching struct {
 	On    bool
 	Every time.Duration // 0: the default interval

@@ -1,4 +1,4 @@
-// Package programtest contains tests that both programs share. They check that help fits a terminal, that manual
+// Package programtest contains tests that both programs share. The tests check that help fits a terminal, that manual
 // pages have every flag, and that errors are short and suggest the nearest flag.
 package programtest
 
@@ -26,7 +26,7 @@ const (
 	mostHelpColumns = 80
 )
 
-// ListCommands returns the commands of a program by name. It omits commands that the other program runs.
+// ListCommands returns the commands of a program by name. ListCommands omits commands that the other program runs.
 func ListCommands(p cli.Program) map[string]*cobra.Command {
 	all := map[string]*cobra.Command{}
 	var add func(*cobra.Command)
@@ -150,7 +150,7 @@ func CheckManual(t *testing.T, p cli.Program) {
 }
 
 // CheckReference checks that the Markdown page of every command has each visible flag exactly once, and that links
-// exist. tools/site checks links to pages of the other program. It returns the number of flags.
+// exist. tools/site checks links to pages of the other program. CheckReference returns the number of flags.
 func CheckReference(t *testing.T, p cli.Program) int {
 	root := p(cli.Streams{}, nil)
 	pages, program := manual.MakeReference(root), root.Name()

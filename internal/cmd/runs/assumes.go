@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// AssumptionsOf returns the assumptions of a report in the order of its keys. It returns nil for a report that
-// repeats the results of the reference.
+// AssumptionsOf returns the assumptions of a report in the order of its keys. AssumptionsOf returns nil for a report
+// that repeats the results of the reference.
 func AssumptionsOf(report *collector.Report) []engines.Assumption {
 	fields, _ := report.Get(collector.AssumptionsKey).Value().([]collector.Field)
 	var all []engines.Assumption

@@ -52,7 +52,7 @@ func Judge(out *options.Outputs, w *loadgen.Workload, rows []requests.Row, resul
 	return outcome, fared, nil
 }
 
-// conclude adds conclusions to the report and to the printed lines. It does nothing for replays that repeat the
+// conclude adds conclusions to the report and to the printed lines. conclude does nothing for replays that repeat the
 // results of the reference.
 func (r *run) conclude() {
 	if r.o.Reference || r.spec.Compat {

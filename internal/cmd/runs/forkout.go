@@ -20,14 +20,14 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// watched is a recording with its observers. It contains no pointers to shared state, so that a copy of a replay has
-// a separate copy.
+// watched is a recording with its observers. watched contains no pointers to shared state, so that a copy of a replay
+// has a separate copy.
 type watched struct {
 	observers
 	recording
 }
 
-// forkOut writes a run directory for each future of a fork. It is nil without --out.
+// forkOut writes a run directory for each future of a fork. forkOut is nil without --out.
 type forkOut struct {
 	base    run
 	command []string // command of the unchanged replay, without the flags for outputs
@@ -125,7 +125,8 @@ func changeFlags(at string, settings []plan.Setting) []string {
 	return []string{"--change=" + strings.TrimSuffix(b.String(), "\n")}
 }
 
-// commandOf returns a command line with verb, the files and the flags in args. It removes the flags in without.
+// commandOf returns a command line with verb, the files and the flags in args. commandOf removes the flags in
+// without.
 func commandOf(verb string, fs *pflag.FlagSet, args, without []string) ([]string, error) {
 	var flags []string
 	err := fs.ParseAll(args, func(f *pflag.Flag, value string) error {
@@ -147,8 +148,8 @@ func commandOf(verb string, fs *pflag.FlagSet, args, without []string) ([]string
 // longestName is the maximum length of the name of a directory.
 const longestName = 100
 
-// nameDirs returns unique names for the directories of futures. They are based on the names of the futures and have
-// only characters that are valid on all file systems.
+// nameDirs returns unique names for the directories of futures. The names are based on the names of the futures, and
+// have only characters that are valid on all file systems.
 func nameDirs(t *forkTable) []string {
 	taken := map[string]bool{}
 	var all []string

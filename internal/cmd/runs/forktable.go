@@ -28,7 +28,8 @@ type future struct {
 	Name  string    `json:"name"`
 	After latencies `json:"arrive_after"` // requests that arrive after the time At
 	All   latencies `json:"all"`
-	// Assumptions has the assumptions of the future. It is empty if the replay repeats the results of the reference.
+	// Assumptions has the assumptions of the future. Assumptions is empty if the replay repeats the results of the
+	// reference.
 	Assumptions map[string]string `json:"assumptions,omitempty"`
 	assumed     []engines.Assumption
 }

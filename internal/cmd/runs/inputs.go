@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// inputs are the input files of a run. They are hashed in the background.
+// inputs are the input files of a run. The files are hashed in the background.
 type inputs struct {
 	files   []rundir.Input // without hashes until reading is done
 	stdin   *hashed        // hashes the trace if it is read from standard input; nil: it is not
@@ -64,7 +64,7 @@ func HashTrace(t *replay.Trace) ([]rundir.Input, error) {
 	return in.files, in.err
 }
 
-// hashFiles hashes all files. It stops at the first error.
+// hashFiles hashes all files. hashFiles stops at the first error.
 func (in *inputs) hashFiles() {
 	for i := range in.files {
 		f := &in.files[i]

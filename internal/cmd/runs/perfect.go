@@ -13,7 +13,7 @@ import (
 )
 
 // findPerfect finds the maximum number of concurrent requests per worker of a perfect autoscaler with which the run
-// meets its objectives. It does nothing if the settings contain this number.
+// meets its objectives. findPerfect does nothing if the settings contain the number of concurrent requests.
 func (r *run) findPerfect(ctx context.Context) error {
 	if len(r.o.Outputs.Slo.All) == 0 || r.live || !isSought(r.spec.Autoscale) && !isSought(r.spec.AutoscaleDecode) {
 		return nil

@@ -8,7 +8,7 @@ import (
 // mostRecent is the maximum number of values in a Recent.
 const mostRecent = 4
 
-// Recent caches the most recently used values. It is safe for concurrent use.
+// Recent caches the most recently used values. Recent is safe for concurrent use.
 type Recent[T any] struct {
 	mutex sync.Mutex
 	all   []recent[T] // ordered by use, the most recently used value last
@@ -19,7 +19,7 @@ type recent[T any] struct {
 	value T
 }
 
-// Get returns the value for a key. It calls create if the value is not cached. Only one goroutine at a time calls
+// Get returns the value for a key. Get calls create if the value is not cached. Only one goroutine at a time calls
 // create.
 func (k *Recent[T]) Get(key string, create func() T) T {
 	k.mutex.Lock()

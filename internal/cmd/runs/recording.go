@@ -36,8 +36,8 @@ type recording struct {
 
 	seen *requests.Recorder // nil if no rows are required
 	book *ledger.Book       // the division of the time of each request; nil if no rows are required
-	// The workers that computed prompts over time, and the state of the run over time. Both are nil without a run
-	// directory.
+	// The workers that computed prompts over time, and the state of the run over time. The two fields are nil without
+	// a run directory.
 	work   *ledger.Log
 	series *series.Series
 	passes *passes.Log // nil unless --passes is set
@@ -177,8 +177,8 @@ func (r *run) addRows() error {
 	return r.addDigest(rundir.Lifecycles(r.rows))
 }
 
-// addDigest computes the digest of a run from the hash of its request lifecycles. It adds the digest to the report if
-// --digest is set.
+// addDigest computes the digest of a run from the hash of its request lifecycles. addDigest adds the digest to the
+// report if --digest is set.
 func (r *run) addDigest(lifecycles string) error {
 	out, report := &r.o.Outputs, r.result.Report
 	inputs, err := r.inputs.hashedFiles()

@@ -21,7 +21,8 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// Cluster replays spec on workers that are processes. It is nil if the program does not support this.
+// Cluster replays spec on workers that are processes. Cluster is nil if the program does not support worker
+// processes.
 type Cluster func(ctx context.Context, s cli.Streams, o *options.Options, spec *replay.Spec, watched replay.Streams) (*harness.Result, error)
 
 // run is a replay with its outputs.
@@ -76,8 +77,8 @@ func Run(ctx context.Context, s cli.Streams, o *options.Options, spec replay.Spe
 	return r.endLive()
 }
 
-// carryOut replays the workload and writes the outputs. It rejects outputs that cannot be written before it reads the
-// workload.
+// carryOut replays the workload and writes the outputs. carryOut rejects outputs that cannot be written before it
+// reads the workload.
 func (r *run) carryOut(ctx context.Context) (err error) {
 	if err := r.openRecording(); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (r *run) replayWatched(ctx context.Context, more ...harness.Observer) (err 
 	return err
 }
 
-// driveOffline replays in simulated time. It uses a shared workload if there is one.
+// driveOffline replays in simulated time. driveOffline uses the shared workload of ctx, if ctx has one.
 func (r *run) driveOffline(ctx context.Context, streams replay.Streams) (*harness.Result, error) {
 	w, err := OpenShared(ctx, &r.spec, streams)
 	switch {

@@ -22,8 +22,8 @@ func (r *run) goal() failures.Goal {
 	return goal
 }
 
-// studyScaling computes the cost of each action of an autoscaler. It compares the replay with a replay that has the
-// largest requested number of workers from the start.
+// studyScaling computes the cost of each action of an autoscaler. studyScaling compares the replay with a replay that
+// has the largest requested number of workers from the start.
 func (r *run) studyScaling(ctx context.Context) error {
 	all := r.result.Scaling
 	if len(all) == 0 || r.spec.Stream != nil {

@@ -50,8 +50,8 @@ flight completes. Arrival times are ignored, delays within a session are kept.
 	}, "speedup", "arrival-interval-ms", "regret", "regret-sample", "regret-horizon")
 }
 
-// newRunCommand configures cmd as a command that replays a workload in the given mode. It hides the flags that have
-// no effect in this mode from the help.
+// newRunCommand configures cmd as a command that replays a workload in the given mode. newRunCommand hides the flags
+// that have no effect in this mode from the help.
 func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *cobra.Command, hidden ...string) *cobra.Command {
 	o := &options.Options{}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -42,7 +42,8 @@ func (t *trust) readProfiles(spec *replay.Spec) error {
 	return nil
 }
 
-// coverageOf reads the timing profile of an engine. It returns nil if the profile does not have its measured range.
+// coverageOf reads the timing profile of an engine. coverageOf returns nil if the profile does not have its measured
+// range.
 func coverageOf(a *engineargs.Args) (*calibrate.Coverage, error) {
 	if !a.PassTimes.HoldsProfile() {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // showProgress shows the progress of a replay as a line, or as the view of --watch. The returned function ends the
-// display. Its argument reports whether the replay reached its end.
+// display. The argument ended reports whether the replay reached its end.
 func (r *run) showProgress(streams *replay.Streams) (end func(ended bool)) {
 	if r.o.Output.Watch.On {
 		return r.watch(streams)

@@ -14,7 +14,7 @@ import (
 )
 
 // Workloads caches recently opened workloads, so that replays with the same trace and the same reader settings share
-// it. It is safe for concurrent use.
+// it. Workloads is safe for concurrent use.
 type Workloads struct {
 	recent Recent[func() (*openedWorkload, error)]
 }
@@ -58,8 +58,8 @@ func WithWorkloads(ctx context.Context, k *Workloads) context.Context {
 	return context.WithValue(ctx, workloadsKey{}, k)
 }
 
-// OpenShared returns the workload of spec from the workloads that ctx shares. It returns nil if ctx shares none, or
-// if this workload cannot be shared.
+// OpenShared returns the workload of spec from the workloads that ctx shares. OpenShared returns nil if ctx shares no
+// workloads, or if the workload of spec cannot be shared.
 func OpenShared(ctx context.Context, spec *replay.Spec, streams replay.Streams) (*loadgen.Workload, error) {
 	k, _ := ctx.Value(workloadsKey{}).(*Workloads)
 	if k == nil || spec.Stream != nil {

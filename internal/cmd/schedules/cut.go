@@ -251,7 +251,7 @@ func refuseShort(covers sim.Time) error {
 }
 
 // pairOf returns the workload of an hour together with the previous hour, and the simulated time at which the hour
-// begins. This time is at most 0 if no request arrives before it.
+// begins. The begin of the hour is at most 0 if no request arrives before the hour.
 func (r *Runner) pairOf(ctx context.Context, c *Cut, k int) (*loadgen.Workload, sim.Time, error) {
 	from := max(0, k-1)
 	w, err := c.Open(ctx, from, k+1)

@@ -1,5 +1,6 @@
-// Package schedules finds the number of workers that a cluster requires in each hour of a trace. It compares the cost
-// with a fixed size and an autoscaler. It also finds the size of a pool that several deployments share.
+// Package schedules finds the number of workers that a cluster requires in each hour of a trace. The package compares
+// the cost with a fixed size and an autoscaler. The package also finds the size of a pool that several deployments
+// share.
 //
 // Read hours.go, week.go, text.go, then cut.go and streamed.go (traces that are not kept in memory), then pool.go and
 // pooltext.go (several deployments on one pool of GPUs).
@@ -62,8 +63,8 @@ func roundSeconds(t sim.Time) time.Duration {
 	return time.Duration(t) * time.Millisecond / time.Second * time.Second
 }
 
-// Find finds the smallest cluster for each hour. It checks the objectives for this schedule, a fixed size and an HPA.
-// near is an estimate of the size.
+// Find finds the smallest cluster for each hour. Find checks the objectives for this schedule, a fixed size and an
+// HPA. near is an estimate of the size.
 func (r *Runner) Find(ctx context.Context, w *loadgen.Workload, near plan.Shape) (*ByHour, error) {
 	h := &ByHour{startup: r.Startup.Seconds(), price: r.Variant.Price, gpus: r.gpusOf}
 	if err := h.cutHours(ctx, r, w, near); err != nil {
@@ -72,7 +73,7 @@ func (r *Runner) Find(ctx context.Context, w *loadgen.Workload, near plan.Shape)
 	return h, h.compareWays(ctx, r, w)
 }
 
-// ByHour is a schedule with a number of workers for each hour. It also has the costs of other ways to size the
+// ByHour is a schedule with a number of workers for each hour. ByHour also has the costs of other ways to size the
 // cluster.
 type ByHour struct {
 	startup float64 // seconds until a new worker serves
@@ -126,8 +127,8 @@ func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, n
 	return nil
 }
 
-// resizeMissed sets the cluster of hours that no number of workers can serve. They get the largest cluster of the
-// other hours, because more workers do not help.
+// resizeMissed sets the cluster of hours that no number of workers can serve. Such hours get the largest cluster of
+// all other hours, because more workers do not help.
 func (h *ByHour) resizeMissed(r *Runner) {
 	largest, met := r.leastShape(), false
 	for i := range h.hours {
@@ -328,8 +329,8 @@ func (h *ByHour) judgeHours(ctx context.Context, r *Runner, w *loadgen.Workload)
 	return measures, errors.Join(wrong...)
 }
 
-// replaySchedule replays the whole trace with the schedule. It checks the objectives for an hour, counted from 1, or
-// for all hours if hour is 0.
+// replaySchedule replays the whole trace with the schedule. replaySchedule checks the objectives for an hour, counted
+// from 1, or for all hours if hour is 0.
 func (r *Runner) replaySchedule(ctx context.Context, w *loadgen.Workload, h *ByHour, hour int) (plan.Measure, error) {
 	return r.replayWhole(ctx, w, func(s *replay.Spec) {
 		s.Topology = r.Resize(h.hours[0].shape)
@@ -371,7 +372,8 @@ func (r *Runner) replayWhole(ctx context.Context, w *loadgen.Workload, change fu
 	return m, err
 }
 
-// replayReported is replayWhole. It also returns the GPU-hours and the numbers of workers of an autoscaled cluster.
+// replayReported is replayWhole with another result: the GPU-hours and the numbers of workers of an autoscaled
+// cluster.
 func (r *Runner) replayReported(ctx context.Context, w *loadgen.Workload, change func(*replay.Spec)) (plan.Measure, wayToSize, error) {
 	var way wayToSize
 	spec := r.Spec

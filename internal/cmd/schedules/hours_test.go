@@ -57,8 +57,8 @@ func runnerOf(limit float64, startup time.Duration) *Runner {
 }
 
 // Each hour has the smallest number of workers that meets the objectives for this hour alone, unless the whole trace
-// requires more. The schedule meets the objectives. It costs at most as much as the workers of the busiest hour in
-// all hours.
+// requires more. The schedule meets the objectives. The schedule costs at most as much as the workers of the busiest
+// hour in all hours.
 func TestScheduleIsSmallest(t *testing.T) {
 	ctx, w := context.Background(), busyHours(300, 6000, 2500, 0, 4000)
 	for _, startup := range []time.Duration{0, 2 * time.Minute} {

@@ -40,7 +40,7 @@ func TestPoolAddsHours(t *testing.T) {
 	}
 }
 
-// While new workers start, the workers of the previous hour still serve. Both use GPUs.
+// While new workers start, the workers of the previous hour still serve. New workers and old workers both use GPUs.
 func TestPoolCountsWorkersThatStart(t *testing.T) {
 	p := &Pool{GPUs: 12, Members: []Member{memberOf("a", 90, 1, 4), memberOf("b", 90, 4, 1)}}
 	p.Share()

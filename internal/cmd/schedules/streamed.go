@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// FindCut is Find for a trace that is not in memory. It replays each hour together with the previous hour, for each
-// way to size the cluster. The objectives must be met in every hour.
+// FindCut is Find for a trace that is not in memory. FindCut replays each hour together with the previous hour, for
+// each way to size the cluster. The objectives must be met in every hour.
 func (r *Runner) FindCut(ctx context.Context, c *Cut, near plan.Shape) (*ByHour, error) {
 	h := &ByHour{startup: r.Startup.Seconds(), price: r.Variant.Price, gpus: r.gpusOf, cut: c}
 	for k := range c.hours {
@@ -136,8 +136,8 @@ func (x *cutRun) judge(ctx context.Context, h *ByHour) ([]plan.Measure, error) {
 }
 
 // replayHour replays an hour together with the previous hour and checks the objectives for the hour. change sets the
-// cluster. Its parameter begin is the simulated time at which the hour begins, at most 0 if no request arrives before
-// it.
+// cluster. The parameter begin of change is the simulated time at which the hour begins. begin is at most 0 if no
+// request arrives before the hour.
 func (x *cutRun) replayHour(ctx context.Context, h *ByHour, k int, change func(s *replay.Spec, begin sim.Time)) (plan.Measure, *harness.Result, error) {
 	w, begin, err := x.r.pairOf(ctx, x.c, k)
 	if err != nil {
@@ -206,8 +206,8 @@ func (h *ByHour) missesAlways() bool {
 	return false
 }
 
-// describeMissed returns the number of hours that miss the objectives and the first missed objective. It returns ""
-// if all hours meet the objectives.
+// describeMissed returns the number of hours that miss the objectives and the first missed objective. describeMissed
+// returns "" if all hours meet the objectives.
 func describeMissed(h *ByHour, measures []plan.Measure) string {
 	count, first := 0, -1
 	for i := range measures {

@@ -44,8 +44,8 @@ func (h *ByHour) HourRows() (head []string, rows [][]string) {
 	return []string{"hour", "requests/s", "GPUs", "smallest cluster"}, rows
 }
 
-// NameRows returns the meaning of the rows of HourRows for the title. It returns "" if each row is an hour of the
-// trace.
+// NameRows returns the meaning of the rows of HourRows for the title. NameRows returns "" if each row is an hour of
+// the trace.
 func (h *ByHour) NameRows() string {
 	if len(h.hours) <= mostRows {
 		return ""
@@ -53,7 +53,7 @@ func (h *ByHour) NameRows() string {
 	return ": workers at each hour of the week, " + h.describeQuantile() + " of all weeks"
 }
 
-// WayRows returns a table of the ways to size the cluster. It includes costs if prices are known.
+// WayRows returns a table of the ways to size the cluster. WayRows includes costs if prices are known.
 func (h *ByHour) WayRows() (head []string, rows [][]string) {
 	head = []string{"size", "GPU-hours/day", "cost/day", "workers", "objectives"}
 	for i := range h.ways {

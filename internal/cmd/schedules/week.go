@@ -49,7 +49,7 @@ func (b *Begin) Set(text string) error {
 	return nil
 }
 
-// slot is an hour of the week or of the day. It has the number of hours of the trace that fall on it.
+// slot is an hour of the week or of the day. Field hours is the number of hours of the trace that fall on the slot.
 type slot struct {
 	hours int
 	shape plan.Shape
@@ -153,7 +153,8 @@ func (h *ByHour) describeQuantile() string {
 	return fmt.Sprintf("the %g quantile", h.quantile)
 }
 
-// cycles returns the repeating schedules with their names. It includes only cycles that are shorter than the trace.
+// cycles returns the repeating schedules with their names. cycles includes only cycles that are shorter than the
+// trace.
 func (h *ByHour) cycles() (names []string, all []*rhythm) {
 	if h.week != nil && len(h.hours) > weekHours {
 		names, all = append(names, "by hour of the week"), append(all, h.week)

@@ -1,5 +1,5 @@
-// Package sessions implements the command session. It reads command lines from standard input and runs them in one
-// process, so that a trace is read only once. replay.Session of the Python package uses it.
+// Package sessions implements the command session. The package reads command lines from standard input and runs them
+// in one process, so that a trace is read only once. replay.Session of the Python package uses it.
 package sessions
 
 import (
@@ -129,7 +129,7 @@ func (s *session) answer(r *request) error {
 	return err
 }
 
-// printed collects the output of a command. It rejects output that a cancelled command prints later.
+// printed collects the output of a command. printed rejects output that a cancelled command prints later.
 type printed struct {
 	mutex sync.Mutex
 	text  bytes.Buffer

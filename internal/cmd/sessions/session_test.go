@@ -93,7 +93,7 @@ const rows = `{"timestamp": 0, "input_length": 10, "output_length": 5, "hash_ids
 {"timestamp": 50, "input_length": 20, "output_length": 5, "hash_ids": [1]}
 `
 
-// A session prints the same output as the command. It keeps a trace in memory until the file changes.
+// A session prints the same output as the command. A session keeps a trace in memory until the file changes.
 func TestSession(t *testing.T) {
 	s := open(t)
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")

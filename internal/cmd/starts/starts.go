@@ -140,8 +140,8 @@ func settingsOf(settings []plan.Setting, p *engines.Pool) (map[string]string, er
 	return all, nil
 }
 
-// addArguments adds the members of a JSON object of engine arguments. It uses the name of the flag for members that
-// have one.
+// addArguments adds the members of a JSON object of engine arguments. addArguments uses the name of the flag for
+// members that have one.
 func addArguments(all map[string]string, argument string, byKey map[string]string) error {
 	text, err := engineargs.Load(argument)
 	if err != nil {

@@ -35,7 +35,7 @@ type CellRunner struct {
 // openWorkload is a workload that is opened once.
 type openWorkload struct {
 	load func() (*loadgen.Workload, error)
-	// resampler returns a Resampler of the workload. It is nil if the workload is a resample.
+	// resampler returns a Resampler of the workload. The field is nil if the workload is a resample.
 	resampler func() (*plan.Resampler, error)
 }
 
@@ -77,7 +77,7 @@ func (r *CellRunner) Run(ctx context.Context, cell *plan.Cell) (json.RawMessage,
 }
 
 // stoppedReport returns the report of a cell that was stopped: the missed objective and, without an autoscaler, the
-// number of GPUs. It has no latencies, because only a part of the workload was replayed.
+// number of GPUs. The report has no latencies, because only a part of the workload was replayed.
 func stoppedReport(missed *slo.MissedError, spec *replay.Spec) (json.RawMessage, error) {
 	report := map[string]any{"num_requests": missed.Requests, "slo_met": false, plan.StoppedKey: missed.Error()}
 	if !spec.Compat && len(spec.Scale) == 0 && !spec.Autoscales() {
@@ -150,8 +150,8 @@ func printWarnings(s cli.Streams, notes []cellNotes) {
 	all.print(s)
 }
 
-// cellReport returns the report of a cell as one line of JSON. It includes the result of the objectives. In open
-// loop, it includes whether the cluster kept up.
+// cellReport returns the report of a cell as one line of JSON. The report includes the result of the objectives. In
+// open loop, the report includes whether the cluster kept up.
 func cellReport(o *options.Options, result *harness.Result, w *loadgen.Workload, spec *replay.Spec) (json.RawMessage, error) {
 	var rows []requests.Row
 	switch {

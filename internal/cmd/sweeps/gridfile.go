@@ -84,7 +84,7 @@ type gridReader struct {
 	grid  plan.Grid
 }
 
-// putAxis adds an axis or a setting for all cells. It replaces an axis or a setting with the same name.
+// putAxis adds an axis or a setting for all cells. putAxis replaces an axis or a setting with the same name.
 func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	axes, common := &g.grid.Axes, &g.grid.Common
 	*common = slices.DeleteFunc(*common, func(s plan.Setting) bool { return s.Name == a.Name })
@@ -100,7 +100,7 @@ func (g *gridReader) putAxis(a plan.Axis, isAxis bool) {
 	}
 }
 
-// gridKeys are the keys of a grid file. Their rules add settings to the grid in the order of the file.
+// gridKeys are the keys of a grid file. The rules of the keys add settings to the grid in the order of the file.
 type gridKeys struct {
 	Trace any `yaml:"trace" is:"trace"`
 	Set   any `yaml:"set" is:"set"`

@@ -167,7 +167,7 @@ func (f *sweepFlags) openJournal(sweep *plan.Sweep, g *plan.Grid) (err error) {
 }
 
 // markEarly changes the version of the tasks, so that journals distinguish cells with early stop from complete cells.
-// It returns an error for a sweep without objectives, and for a sweep with --repeat.
+// markEarly returns an error for a sweep without objectives, and for a sweep with --repeat.
 func (f *sweepFlags) markEarly(g *plan.Grid, tasks []plan.Task) error {
 	if f.grid.repeat > 0 {
 		return cli.Usagef("--early-stop with --repeat: a cell that is stopped has no values to repeat; leave one of them out")
@@ -186,8 +186,8 @@ const (
 	mostReplays = 10_000_000
 )
 
-// tasksOf returns the tasks of cells, in their order. They have the version of the program if results are kept for
-// another sweep.
+// tasksOf returns the tasks of cells, in the order of cells. The tasks have the version of the program if results are
+// kept for another sweep.
 func (f *sweepFlags) tasksOf(cells []plan.Cell, d *digests) (tasks []plan.Task, err error) {
 	program := ""
 	if f.journal != "" || f.shard.Of > 0 {
@@ -208,8 +208,8 @@ func (f *sweepFlags) tasksOf(cells []plan.Cell, d *digests) (tasks []plan.Task, 
 	return tasks, nil
 }
 
-// ProgramVersion identifies the program, because another version may give other results. It includes a hash of the
-// program file if the program was not built from a clean commit.
+// ProgramVersion identifies the program, because another version may give other results. ProgramVersion includes a
+// hash of the program file if the program was not built from a clean commit.
 func ProgramVersion() (string, error) { return memo() }
 
 // memo computes ProgramVersion once.
@@ -264,7 +264,7 @@ func (d *digests) Of(s plan.Setting) (string, error) {
 	return sum, nil
 }
 
-// fileOf returns the path of the file that a setting names, or "". It ignores the name of a worker kind and a dot
+// fileOf returns the path of the file that a setting names, or "". fileOf ignores the name of a worker kind and a dot
 // before the name of the setting.
 func (d *digests) fileOf(s plan.Setting) string {
 	s.Name = s.Name[strings.LastIndex(s.Name, ".")+1:]
@@ -290,8 +290,8 @@ func (d *digests) fileOf(s plan.Setting) string {
 	return ""
 }
 
-// configOf returns the path of a model's configuration file. It returns "" if the model is a name in the operator
-// tables.
+// configOf returns the path of a model's configuration file. configOf returns "" if the model is a name in the
+// operator tables.
 func configOf(model string) string {
 	if stat, err := os.Stat(model); err == nil && stat.IsDir() {
 		model = filepath.Join(model, "config.json")

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// warnings collects different warnings about cells. It is safe for concurrent use.
+// warnings collects different warnings about cells. warnings is safe for concurrent use.
 type warnings struct {
 	mutex sync.Mutex
 	seen  map[string]bool

@@ -125,7 +125,7 @@ func setText(to reflect.Value, text, bounds string) error {
 	return nil
 }
 
-// parseBound parses a bound in a tag. It returns other if text is empty.
+// parseBound parses a bound in a tag. parseBound returns other if text is empty.
 func parseBound(text string, other float64) float64 {
 	if text == "" {
 		return other

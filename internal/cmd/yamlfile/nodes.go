@@ -63,7 +63,7 @@ func ListEntries(path string, text []byte) ([]*ast.MappingValueNode, error) {
 	return all, nil
 }
 
-// PairsOf returns the entries of a mapping. It reports false if node is not a mapping.
+// PairsOf returns the entries of a mapping. PairsOf reports false if node is not a mapping.
 func PairsOf(node ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch n := node.(type) {
 	case *ast.MappingNode:

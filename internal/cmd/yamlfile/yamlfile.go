@@ -1,5 +1,5 @@
-// Package yamlfile reads YAML files into structs. It rejects unknown keys. Each error has the file, the line, the
-// key, the value and the rule. Tags of the struct fields are:
+// Package yamlfile reads YAML files into structs. The package rejects unknown keys. Each error has the file, the
+// line, the key, the value and the rule. Tags of the struct fields are:
 //
 // yaml:"key" is the key of a field. "a,b" are two keys of one field, "a.b" is key b of the mapping a, and ",inline"
 // adds the keys of a struct.

@@ -11,7 +11,7 @@ import (
 type Anonymize struct {
 	// RoundMS is the multiple in ms to which times are rounded. 0 means no rounding.
 	RoundMS float64
-	// First is the earliest arrival in ms. It becomes 0.
+	// First is the earliest arrival in ms. This arrival becomes 0.
 	First float64
 	// IDs maps the ids of the trace to new ids. Several traces can share it. nil means a new mapping that starts at
 	// 0.

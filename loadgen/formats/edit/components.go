@@ -39,8 +39,8 @@ func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 	return nil
 }
 
-// beginning returns a hash of the leading blocks of r, up to the block number MinShared after the common blocks. It
-// returns false if r has fewer blocks.
+// beginning returns a hash of the leading blocks of r, up to the block number MinShared after the common blocks.
+// beginning returns false if r has fewer blocks.
 func (p *Sample) beginning(r *formats.Record, common map[uint64]bool) (uint64, bool) {
 	chain, own := uint64(0), 0
 	for _, id := range r.IDs {

@@ -36,18 +36,18 @@ func (x *Export) Metric(name string) (f *scan.Fields, key string) {
 	return x.metrics, name
 }
 
-// Number returns the value of a metric in its unit. It returns NaN if there is no value.
+// Number returns the value of a metric in its unit. Number returns NaN if the metric is missing.
 func (x *Export) Number(name string) float64 { return numberOr(x.Metric(name)) }
 
-// Seconds returns a duration in seconds. Its unit is ms if the record has no unit. It returns NaN if there is no
-// value.
+// Seconds returns a metric in seconds. A metric without a unit is in ms. Seconds returns NaN if the metric is
+// missing.
 func (x *Export) Seconds(name string) float64 {
 	perSecond := map[string]float64{"ns": 1e9, "us": 1e6, "s": 1, "sec": 1}
 	f, key := x.Metric(name)
 	return numberOr(f, key) / cmp.Or(perSecond[string(f.ReadText("unit"))], 1e3)
 }
 
-// numberOr returns the number with the given key. It returns NaN if there is none.
+// numberOr returns the number with the given key. numberOr returns NaN if the object has no such number.
 func numberOr(f *scan.Fields, key string) float64 {
 	if v, ok := f.ReadFloat(key); ok {
 		return v

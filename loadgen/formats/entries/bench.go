@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Bench is a result of a benchmark. It has lists of JSON values with an entry per request.
+// Bench is a result of a benchmark. Bench has lists of JSON values with an entry per request.
 type Bench struct {
 	Inputs, Outputs          [][]byte // tokens
 	Starts, Queues, Failures [][]byte // start times and queue times in s, errors; nil if there is no list

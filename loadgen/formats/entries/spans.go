@@ -13,8 +13,8 @@ type Span struct {
 // HasSpans reports whether an object is a batch of spans.
 func HasSpans(o *scan.Object) bool { return o.Has("resourceSpans", "resource_spans") }
 
-// EachSpan calls do with each span of a batch. It stops at the first error. A span is valid until the next call of
-// do.
+// EachSpan calls do with each span of a batch. EachSpan stops at the first error. A span is valid until the next call
+// of do.
 func EachSpan(f *scan.Fields, do func(*Span)) {
 	for _, resource := range f.Elements(firstOf(f, "resourceSpans", "resource_spans")) {
 		for _, scope := range resource.Elements(firstOf(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")) {
@@ -27,7 +27,8 @@ func EachSpan(f *scan.Fields, do func(*Span)) {
 	}
 }
 
-// firstOf returns the first of keys that exists in the object. It returns keys[0] if none exists.
+// firstOf returns the first of keys that exists in the object. firstOf returns keys[0] if the object has none of the
+// keys.
 func firstOf(f *scan.Fields, keys ...string) string {
 	for _, key := range keys {
 		if f.Has(key) {
@@ -65,7 +66,8 @@ func readAttributes(f *scan.Fields) map[string][]byte {
 	return all
 }
 
-// Attribute returns the value and the key of the first of keys that exists. It returns nil if none exists.
+// Attribute returns the value and the key of the first of keys that exists. Attribute returns nil if the span has
+// none of the keys.
 func (s *Span) Attribute(keys ...string) (value []byte, key string) {
 	for _, key := range keys {
 		if v, ok := s.attributes[key]; ok {

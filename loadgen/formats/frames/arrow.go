@@ -245,7 +245,7 @@ func (f *field) setType(kind byte, t table) error {
 	return nil
 }
 
-// Append appends the next row to line as JSON. It returns io.EOF after the last row.
+// Append appends the next row to line as JSON. Append returns io.EOF after the last row.
 func (a *arrow) Append(line []byte) ([]byte, error) {
 	for a.row == a.n {
 		m, body, err := a.next()
@@ -299,7 +299,7 @@ func (a *arrow) addWords(t table, body []byte) error {
 	return err
 }
 
-// findWords returns the field with the dictionary id. It returns nil if there is none.
+// findWords returns the field with the dictionary id. findWords returns nil if no field has this dictionary.
 func findWords(all []*field, id int64) *field {
 	for _, f := range all {
 		if f.index != nil && f.words == id {

@@ -37,7 +37,7 @@ func (t table) i64(at int) int64 {
 // follow returns the table at an indirect offset.
 func (t table) follow(at int) table { return table{t.b, at + t.i32(at)} }
 
-// slot returns the offset of field n. It returns -1 if the field is absent.
+// slot returns the offset of field n. slot returns -1 if the field is absent.
 func (t table) slot(n int) int {
 	names := t.at - t.i32(t.at)
 	if entry := 4 + 2*n; t.at > 0 && entry+2 <= t.u16(names) {

@@ -15,11 +15,11 @@ import (
 
 // rows iterates over the rows of a file.
 type rows interface {
-	// Append appends the next row to line as JSON. It returns io.EOF after the last row.
+	// Append appends the next row to line as JSON. Append returns io.EOF after the last row.
 	Append(line []byte) ([]byte, error)
 }
 
-// KindOf returns the format of a data frame file by its first bytes. It returns "" for other files.
+// KindOf returns the format of a data frame file by its first bytes. KindOf returns "" for other files.
 func KindOf(head []byte) string {
 	switch text := string(head); {
 	case strings.HasPrefix(text, parquetfile.Magic):
@@ -52,7 +52,7 @@ func Open(kind string, in Source, size int64) (io.Reader, error) {
 	return &lines{rows: r}, nil
 }
 
-// ReadAll returns the rows of a file without random access as lines. It reads the file into memory.
+// ReadAll returns the rows of a file without random access as lines. ReadAll reads the file into memory.
 func ReadAll(kind string, in io.Reader) (io.Reader, error) {
 	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package inspect computes statistics of a trace of any length in bounded memory. They include the lengths, the
-// arrival rate over time, and the share of prompts that an infinite cache reuses.
+// Package inspect computes statistics of a trace of any length in bounded memory. The statistics include the lengths,
+// the arrival rate over time, and the share of prompts that an infinite cache reuses.
 //
 // Statistics are exact until their memory limit is reached, and are then marked as estimates. Read inspect.go, then
 // lengths.go, timeline.go, prefixes.go and text.go.

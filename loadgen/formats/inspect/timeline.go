@@ -115,7 +115,7 @@ func (t *Timeline) Spans(most int) []Span {
 	return all
 }
 
-// Peak returns the span with the most arrivals. Its width is at least one second.
+// Peak returns the span with the most arrivals. The width of the span is at least one second.
 func (t *Timeline) Peak() Span {
 	join := max(1, int(math.Ceil(1000/t.Width)))
 	var best Span

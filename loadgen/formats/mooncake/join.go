@@ -27,7 +27,7 @@ type tail struct {
 	time float64 // the last timestamp
 }
 
-// Workload reads all rows. It uses several goroutines if Threads permits it and the file is long enough.
+// Workload reads all rows. Workload uses several goroutines if Threads permits it and the file is long enough.
 func (m *rows) Workload() (*loadgen.Workload, error) {
 	if n := m.s.Options.Threads; n > 1 && m.s.Lines.IsLong(parallelFrom) {
 		m.parallel = parseParallel(m.s, n, partBytes)
@@ -125,8 +125,8 @@ func (m *file) sessionOf(r *formats.Record) int32 {
 	return int32(len(m.W.Sessions))
 }
 
-// findAutomatic returns the index of the automatic session that started at the given line. If there is none, it
-// returns the index of the next session.
+// findAutomatic returns the index of the automatic session that started at the given line. If this session does not
+// exist, findAutomatic returns the index of the next session.
 func (m *file) findAutomatic(line int) int32 {
 	at, found := slices.BinarySearchFunc(m.W.Sessions, line, func(s loadgen.Session, line int) int {
 		return int(m.W.Turns[s.First].Line) - line // sessions are sorted by their first line

@@ -13,8 +13,8 @@ const (
 	parallelFrom = 1 << 20   // minimum size in bytes of a file that is parsed by several goroutines
 )
 
-// parallelRows parses the rows of a file on several goroutines. It returns the same rows and errors as one goroutine,
-// in the same order.
+// parallelRows parses the rows of a file on several goroutines. parallelRows returns the same rows and errors as one
+// goroutine, in the same order.
 type parallelRows struct {
 	bytes int         // size of a part without the end of its last line
 	mu    sync.Mutex  // protects file and ended
@@ -78,10 +78,10 @@ func newParser(s *formats.Stream) *parser {
 	return &parser{lines: s.Lines.NewPartLines(), row: row}
 }
 
-// stop ends the goroutines. It does not wait for a read in progress.
+// stop ends the goroutines. stop does not wait for a read in progress.
 func (p *parallelRows) stop() { close(p.stopped) }
 
-// waitPart waits for a free part and parses the next lines into it. It returns false after the end of the file.
+// waitPart waits for a free part and parses the next lines into it. waitPart returns false after the end of the file.
 func (p *parallelRows) waitPart(x *parser) bool {
 	select {
 	case q := <-p.free:
@@ -91,7 +91,7 @@ func (p *parallelRows) waitPart(x *parser) bool {
 	}
 }
 
-// parsePart reads the next part of the file into q and parses it. It returns false after the end of the file.
+// parsePart reads the next part of the file into q and parses it. parsePart returns false after the end of the file.
 func (p *parallelRows) parsePart(x *parser, q *part) bool {
 	if !p.cutPart(q) {
 		return false
@@ -101,7 +101,7 @@ func (p *parallelRows) parsePart(x *parser, q *part) bool {
 	return true
 }
 
-// cutPart reads the next part of the file into q. It returns false after the end of the file.
+// cutPart reads the next part of the file into q. cutPart returns false after the end of the file.
 func (p *parallelRows) cutPart(q *part) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ func (x *parser) parseRows(q *part) {
 	}
 }
 
-// keepName copies a name into the memory of the part. It returns nil for nil.
+// keepName copies a name into the memory of the part. keepName returns nil for nil.
 func (q *part) keepName(name []byte) []byte {
 	if name == nil {
 		return nil
@@ -149,7 +149,7 @@ func (q *part) keepName(name []byte) []byte {
 	return q.names[from:len(q.names):len(q.names)]
 }
 
-// next sets *v to the next row and lines to its position. It returns io.EOF after the last row.
+// next sets *v to the next row and lines to its position. next returns io.EOF after the last row.
 func (p *parallelRows) next(v *values, lines *scan.Lines) error {
 	for p.taken == len(p.now.rows) {
 		if !p.nextPart() {
@@ -163,8 +163,8 @@ func (p *parallelRows) next(v *values, lines *scan.Lines) error {
 	return r.err
 }
 
-// nextPart replaces the current part after all its rows were returned. It parses further parts until the next part is
-// ready.
+// nextPart replaces the current part after all its rows were returned. nextPart parses further parts until the next
+// part is ready.
 func (p *parallelRows) nextPart() bool {
 	if p.now.ready != nil {
 		p.free <- p.now

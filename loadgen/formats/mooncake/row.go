@@ -47,7 +47,7 @@ const (
 	fieldAfter // only in the format tasks
 )
 
-// FieldOf returns the field of a JSON key. It returns 0 for an unknown key.
+// FieldOf returns the field of a JSON key. FieldOf returns 0 for an unknown key.
 func FieldOf(key []byte) scan.FieldSet {
 	switch string(key) {
 	case "session_id":
@@ -225,7 +225,7 @@ func (m *row) checkLengths() error {
 	return err
 }
 
-// inputTokens returns the length of the prompt. It is at most the number of tokens in the blocks of the ids.
+// inputTokens returns the length of the prompt. The length is at most the number of tokens in the blocks of the ids.
 func (m *row) inputTokens() (int32, error) {
 	ids, block := uint64(len(m.ids)), uint64(m.block)
 	held := ids * block

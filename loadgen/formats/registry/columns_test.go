@@ -10,7 +10,7 @@ import (
 
 const theirs = "arrival=time,input=prompt_tokens,output=completion_tokens"
 
-// readColumns reads a file with the given --columns. It returns the result of describe.
+// readColumns reads a file with the given --columns. readColumns returns the result of describe.
 func readColumns(text, columns string, o formats.LeftOpen) string {
 	o.Columns = columns
 	return describe("f", text, formats.Options{LeftOpen: o, TraceBlock: 16})

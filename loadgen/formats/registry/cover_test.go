@@ -70,7 +70,8 @@ func TestIDsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// In Compat mode such a row is read with a warning. Its prompt length is the number of tokens in its ids.
+// In Compat mode such a row is read with a warning. The prompt length of the row is then the number of tokens in its
+// ids.
 func TestIDsThatDoNotFitInTheReference(t *testing.T) {
 	text := moonRow(1, 512) + "\n" + moonRow(8, 8000) + "\n" + moonRow(3, 2500)
 	for way, read := range readers() {
@@ -93,7 +94,8 @@ func TestIDsThatDoNotFitInTheReference(t *testing.T) {
 	}
 }
 
-// Misfit reads the file to its end even if rows are invalid. It returns the block size that fits once.
+// Misfit reads the file to its end even if rows are invalid. Only the first call of Misfit returns the block size
+// that fits.
 func TestMisfit(t *testing.T) {
 	for text, want := range map[string]string{
 		moonRow(1, 512):  "",

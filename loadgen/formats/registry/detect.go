@@ -281,7 +281,7 @@ func matchKinds(text []byte) (all []kind, keys []string, err error) {
 	return all, tables.MemberNames(&o), err
 }
 
-// matchList is matchKinds for a list. It is a list of objects, or a list of the fields of a Mooncake record.
+// matchList is matchKinds for a list of objects, or for a list of the fields of a Mooncake record.
 func matchList(text []byte) (all []kind, keys []string, err error) {
 	if err := scan.CheckValue(text); err != nil {
 		return nil, nil, err

@@ -97,7 +97,8 @@ func convert(t testing.TB, path string, o formats.Options) (text string, s *form
 	return b.String(), s
 }
 
-// The format of every example is detected. Its rows in the Mooncake format equal those in converted.txt.
+// The format of every example is detected. The rows of the example in the Mooncake format equal those in
+// converted.txt.
 func TestExamples(t *testing.T) {
 	var b strings.Builder
 	seen := map[string]bool{}

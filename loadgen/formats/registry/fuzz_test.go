@@ -15,7 +15,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Any file is rejected with an error or becomes a workload. Its turns are linked and have an id for each block.
+// Any file is rejected with an error or becomes a workload. The turns of the workload are linked and have an id for
+// each block.
 func FuzzRead(f *testing.F) {
 	for _, name := range exampleNames(f) {
 		if text, err := os.ReadFile(filepath.Join(examples, name)); err == nil {

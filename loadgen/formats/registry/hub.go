@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/sessions"
 )
 
-// hubTable is a table of a data set. It consists of one or several files.
+// hubTable is a table of a data set. A table has one or several files.
 type hubTable struct {
 	name  string // directory and split
 	files []string

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/texts"
 )
 
-// OpenPath opens the trace at path. It can be a file (also compressed), a data set directory, or "-" for stdin. The
+// OpenPath opens the trace at path. path is a file (also compressed), a data set directory, or "-" for stdin. The
 // caller must close the stream.
 func OpenPath(path string, stdin io.Reader, o formats.Options) (*formats.Stream, error) {
 	if path != "-" && isDir(path) {
@@ -168,8 +168,8 @@ func countedFormats() []string {
 	return append([]string{"genai-perf", "inference-perf", texts.VLLMLog}, textFormats()...)
 }
 
-// HasTexts reports whether the trace at path has text of which a tokenizer can count the tokens. It does not read
-// stdin.
+// HasTexts reports whether the trace at path has text of which a tokenizer can count the tokens. HasTexts does not
+// read stdin.
 func HasTexts(path string) bool {
 	if path == "-" {
 		return false

@@ -16,7 +16,7 @@ func taskRow(id, rest string) string {
 	return fmt.Sprintf(`{"id":"%s","input_length":64,"output_length":9,"hash_ids":[1]%s}`, id, rest) + "\n"
 }
 
-// readTaskFile reads a file in the format tasks. Its random delays are always 40 ms.
+// readTaskFile reads a file in the format tasks. Random delays in the file are always 40 ms.
 func readTaskFile(text string, o formats.Options) (*loadgen.Workload, error) {
 	o.Tasks = true
 	o.ReadLaw = func(text string) (func(*rand.Rand) float64, error) {

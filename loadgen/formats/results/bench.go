@@ -75,7 +75,7 @@ func (b *benchRows) readRun(f *scan.Fields) error {
 	return nil
 }
 
-// readRequest reads entry i of the lists. It returns keep = false for failed requests.
+// readRequest reads entry i of the lists. readRequest returns keep = false for failed requests.
 func (b *benchRows) readRequest(i int, r *formats.Record) (keep bool, err error) {
 	if b.run.Failed(i) {
 		return false, nil

@@ -42,7 +42,7 @@ func (f *Fields) NextLine(l *Lines, do func(f *Fields) error) error {
 	return l.Errorf("%v", err)
 }
 
-// readBy calls do. It returns the error of do, or else Err.
+// readBy calls do. readBy returns the error of do, or else Err.
 func (f *Fields) readBy(do func(f *Fields) error) error {
 	if err := do(f); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *Fields) OpenElement(key string, i int, value []byte) *Fields {
 	return f.OpenMember(value, fmt.Sprintf("%s[%d]", key, i))
 }
 
-// Value returns the value of a key or of one of its aliases. It returns nil if the value is missing or null. Two
+// Value returns the value of a key or of one of its aliases. Value returns nil if the value is missing or null. Two
 // members with these keys are an error.
 func (f *Fields) Value(keys ...string) []byte {
 	var value []byte
@@ -200,7 +200,7 @@ func (f *Fields) NeedStamp(key string, scale int) Stamp {
 	return s
 }
 
-// ReadText reads a string. It returns nil if the field is missing.
+// ReadText reads a string. ReadText returns nil if the field is missing.
 func (f *Fields) ReadText(key string) []byte {
 	v := f.Value(key)
 	if v == nil {
@@ -213,7 +213,7 @@ func (f *Fields) ReadText(key string) []byte {
 	return UnquoteString(v)
 }
 
-// ReadName reads a string, or a number as text. It returns nil if the field is missing.
+// ReadName reads a string, or a number as text. ReadName returns nil if the field is missing.
 func (f *Fields) ReadName(key string) []byte {
 	v := f.Value(key)
 	switch {
@@ -265,7 +265,7 @@ func (f *Fields) NeedIDs(key, want string, dst []uint64) []uint64 {
 	return list
 }
 
-// ReadList returns the elements of a list. It returns nil if the field is missing.
+// ReadList returns the elements of a list. ReadList returns nil if the field is missing.
 func (f *Fields) ReadList(key string) [][]byte {
 	v := f.Value(key)
 	if v == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/frames"
 )
 
-// kindOfFrames returns the format of a data frame file by its first bytes. It returns "" for other files.
+// kindOfFrames returns the format of a data frame file by its first bytes. kindOfFrames returns "" for other files.
 func kindOfFrames(head []byte) string { return frames.KindOf(head) }
 
 // openFrames returns the rows of a data frame file as lines. Files without random access are read from in.

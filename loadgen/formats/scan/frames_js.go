@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kindOfFrames returns the format of a data frame file by its first bytes. It returns "" for other files.
+// kindOfFrames returns the format of a data frame file by its first bytes. kindOfFrames returns "" for other files.
 func kindOfFrames(head []byte) string {
 	for _, kind := range [][2]string{{"PAR1", "Parquet"}, {"ARROW1", "Arrow"}} {
 		if strings.HasPrefix(string(head), kind[0]) {

@@ -34,7 +34,7 @@ func Open(path string, stdin io.Reader) (*Input, error) {
 	return openFile(path, true, foreignFormat)
 }
 
-// OpenPacked opens a file of any type. It decompresses gzip and zstd.
+// OpenPacked opens a file of any type. OpenPacked decompresses gzip and zstd.
 func OpenPacked(path string) (*Input, error) {
 	return openFile(path, false, func([]byte) string { return "" })
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Object has the members of a JSON object. Their values are valid JSON that is not parsed yet.
+// Object has the members of a JSON object. The value of a member is valid JSON that is not parsed yet.
 type Object struct {
 	Members []Member
 	scan    Scanner
@@ -67,7 +67,7 @@ func (o *Object) readMembers(s *Scanner) error {
 	return err
 }
 
-// Find returns the value of key. It returns nil if the value is missing or null.
+// Find returns the value of key. Find returns nil if the value is missing or null.
 func (o *Object) Find(key string) []byte {
 	for i := range o.Members {
 		if string(o.Members[i].Key) == key {
@@ -84,7 +84,7 @@ func notNull(value []byte) []byte {
 	return value
 }
 
-// Has reports whether at least one of the keys exists. Its value can be null.
+// Has reports whether at least one of the keys exists. The value can be null.
 func (o *Object) Has(keys ...string) bool {
 	return slices.ContainsFunc(o.Members, func(m Member) bool { return slices.Contains(keys, string(m.Key)) })
 }

@@ -66,8 +66,8 @@ func IsFatal(err error) bool {
 	return errors.As(err, &fatal)
 }
 
-// Next returns the next line that is not blank, without its line end. It returns io.EOF after the last line. A line
-// is valid until the next call.
+// Next returns the next line that is not blank, without its line end. Next returns io.EOF after the last line. A line
+// is valid until the next call of Next.
 func (l *Lines) Next() ([]byte, error) {
 	for {
 		from := l.at
@@ -91,7 +91,8 @@ func (l *Lines) Next() ([]byte, error) {
 	}
 }
 
-// NotText returns the offset of the first byte that is NUL or invalid UTF-8. It returns -1 if there is none.
+// NotText returns the offset of the first byte that is NUL or invalid UTF-8. NotText returns -1 if all bytes are
+// valid text.
 func NotText(line []byte) int {
 	nul := bytes.IndexByte(line, 0)
 	if utf8.Valid(line) {
@@ -173,9 +174,9 @@ func (l *Lines) errorAt(text []byte, at int, format string, args ...any) error {
 // LineOf returns the line number of an offset in text, counted from 1.
 func LineOf(text []byte, at int) int { return 1 + bytes.Count(text[:min(at, len(text))], []byte{'\n'}) }
 
-// roomFor returns the capacity to allocate when n records are full. It is estimated from the file size, or it is
-// twice n if the size is unknown. The first lines can be untypical. The capacity therefore grows at most 8 times, or
-// 256 times from 512 records on. Unused capacity stays untouched memory.
+// roomFor returns the capacity to allocate when n records are full. The capacity is estimated from the file size. If
+// the size is unknown, the capacity is twice n. The first lines can be untypical. The capacity therefore grows at
+// most 8 times, or 256 times from 512 records on. Unused capacity stays untouched memory.
 func (l *Lines) roomFor(n int) int {
 	if n < 64 || l.size <= l.at {
 		return max(2*n, 64)
@@ -230,7 +231,7 @@ func (l *Lines) FirstValue(isValue func(text []byte) bool) ([]byte, error) {
 	return text, nil
 }
 
-// AppendIn appends v to list. It allocates capacity for all rows of l, unless l is nil.
+// AppendIn appends v to list. AppendIn allocates capacity for all rows of l, unless l is nil.
 func AppendIn[T any](l *Lines, list []T, v T) []T {
 	if l != nil && len(list) == cap(list) {
 		list = append(make([]T, 0, l.roomFor(len(list))), list...)

@@ -28,7 +28,7 @@ func (l *Lines) Place() Place { return Place{l.Line, l.at} }
 // MoveTo sets the position for messages and for roomFor.
 func (l *Lines) MoveTo(p Place) { l.Line, l.at = p.line, p.at }
 
-// IsLong reports whether the remaining file has size or more bytes. It returns true if the size is unknown.
+// IsLong reports whether the remaining file has size or more bytes. IsLong returns true if the size is unknown.
 func (l *Lines) IsLong(size int64) bool { return l.size == 0 || l.size-l.at >= size }
 
 // TakeRest returns a copy of l that is used to read parts. l must not read any more, and its position does not
@@ -60,8 +60,8 @@ func (p *Part) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// ReadPart fills p with the next size bytes and the remaining bytes of the last line. It returns false after the end
-// of the file.
+// ReadPart fills p with the next size bytes and the remaining bytes of the last line. ReadPart returns false after
+// the end of the file.
 func (l *Lines) ReadPart(p *Part, size int) bool {
 	p.text = slices.Grow(p.text[:0], size)[:size]
 	n, err := io.ReadFull(l.in, p.text)

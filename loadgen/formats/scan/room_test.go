@@ -2,7 +2,7 @@ package scan
 
 import "testing"
 
-// roomFor needs few steps to allocate the records that the file size promises. It never allocates many times the
+// roomFor needs few steps to allocate the records that the file size promises. roomFor never allocates many times the
 // number of existing records.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct {

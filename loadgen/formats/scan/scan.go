@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Scanner parses JSON text in valid UTF-8, byte by byte. It only stores requested values.
+// Scanner parses JSON text in valid UTF-8, byte by byte. Scanner only stores requested values.
 type Scanner struct {
 	data    []byte
 	pos     int
@@ -18,7 +18,8 @@ type Scanner struct {
 	text    []byte
 	nest    []byte // open brackets of the skipped value
 	lax     bool   // accept half a surrogate pair as U+FFFD
-	// parts marks a scanner that Object and Fields use. It limits the depth of values, and its messages have columns.
+	// parts marks a scanner that Object and Fields use. Such a scanner limits the depth of values, and its messages
+	// have columns.
 	parts bool
 }
 
@@ -89,7 +90,8 @@ func (s *Scanner) unexpectedByte(want string) error {
 	return excerpt.Errorf("invalid JSON: %q at byte %d, must be %s", r, s.pos+1, want)
 }
 
-// OpenValue reads the opening bracket of an object or a list. It reports whether there is a first member.
+// OpenValue reads the opening bracket of an object or a list. OpenValue reports whether the object or list has a
+// first member.
 func (s *Scanner) OpenValue(left, right byte) (bool, error) {
 	if s.SkipSpace() != left {
 		return false, s.unexpectedByte(strconv.Quote(string(rune(left))))
@@ -102,7 +104,7 @@ func (s *Scanner) OpenValue(left, right byte) (bool, error) {
 	return true, nil
 }
 
-// HasMore reads the separator or closing bracket after a member. It reports whether there is another member.
+// HasMore reads the separator or closing bracket after a member. HasMore reports whether another member follows.
 func (s *Scanner) HasMore(right byte) (bool, error) {
 	switch s.SkipSpace() {
 	case ',':
@@ -130,7 +132,7 @@ func (s *Scanner) readKey() ([]byte, error) {
 	return k, nil
 }
 
-// ReadNull reads a null, if it is the next value. It reports whether there was a null.
+// ReadNull reads the next value if it is null. ReadNull reports whether the value was null.
 func (s *Scanner) ReadNull() bool {
 	if s.Peek() == 'n' && s.readWord("null") == nil {
 		return true
@@ -324,7 +326,7 @@ func (s *Scanner) skipValueOrOpen() (opened bool, err error) {
 }
 
 // skipWholes skips integers in a list in the most frequent notation: no leading zero, then a comma and at most one
-// blank. It stops before an integer with another notation, and before the last integer.
+// blank. skipWholes stops before an integer with another notation, and before the last integer.
 func (s *Scanner) skipWholes() {
 	text, i := s.data, s.pos
 	for {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ReadFields reads the next object. It calls read for each field that fieldOf knows, and adds the field to seen. It
-// skips all other members. A known field must not occur twice.
+// ReadFields reads the next object. ReadFields calls read for each field that fieldOf knows, and adds the field to
+// seen. ReadFields skips all other members. A known field must not occur twice.
 func (s *Scanner) ReadFields(seen *FieldSet, fieldOf func(key []byte) FieldSet, read func(f FieldSet) error) error {
 	more, err := s.OpenValue('{', '}')
 	for more && err == nil {
@@ -149,7 +149,7 @@ func (s *Scanner) IDList(a *Arena) ([]uint64, error) {
 }
 
 // plainIDs reads integers in a list in the most frequent notation: up to 18 digits, no leading zero, then a comma and
-// at most one blank. It stops before an integer with another notation, and before the last integer.
+// at most one blank. plainIDs stops before an integer with another notation, and before the last integer.
 func (s *Scanner) plainIDs(a *Arena) {
 	data, i := s.data, s.pos
 	for {
@@ -273,5 +273,5 @@ func (s *Scanner) ReadTime() (float64, error) {
 	return ms, err
 }
 
-// Clear removes all lists. Their memory is used again.
+// Clear removes all lists. The memory of the lists is used again.
 func (a *Arena) Clear() { a.ids = a.ids[:0] }

@@ -111,7 +111,7 @@ func (a *agentRows) readLine() error {
 	return nil
 }
 
-// agentFields returns the names of the fields of a record. Their order is that of the bits of the field set.
+// agentFields returns the names of the fields of a record, in the order of the bits of the field set.
 func agentFields() [6]string {
 	return [...]string{
 		"num_turns", "input_prompt_length", "final_assistant_response_length",
@@ -167,7 +167,7 @@ func (a *agentRows) integerList(dst []uint64) ([]uint64, error) {
 	return append(dst[:0], list...), err
 }
 
-// addSession adds the session of the current record. It has a turn for every tool call and a last turn.
+// addSession adds the session of the current record. The session has a turn for every tool call and a last turn.
 func (a *agentRows) addSession() error {
 	turns := a.lengths[0]
 	if err := a.checkLists(turns); err != nil {

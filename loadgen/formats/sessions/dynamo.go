@@ -144,7 +144,7 @@ func (d *dynamoRows) readContext(event, q *scan.Fields, r *formats.Record) {
 	r.Session, r.Group = bytes.Clone(id), bytes.Clone(id)
 }
 
-// sortRequests sorts the requests by start, end and id. It links the requests of each session.
+// sortRequests sorts the requests by start, end and id. sortRequests links the requests of each session.
 func (d *dynamoRows) sortRequests() {
 	sort.SliceStable(d.All, func(i, j int) bool {
 		a, b := &d.All[i], &d.All[j]
@@ -220,7 +220,8 @@ func (d *dynamoRows) rootOf(id string) []byte {
 	return []byte(id)
 }
 
-// lastBefore returns the last index before one in ascending indices. It returns -1 if there is none.
+// lastBefore returns the last of the ascending places that is less than one. lastBefore returns -1 if no place is
+// less than one.
 func lastBefore(places []int, one int) int {
 	n, _ := slices.BinarySearch(places, one)
 	if n == 0 {

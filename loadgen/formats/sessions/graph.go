@@ -168,7 +168,8 @@ func (n *graphNode) waitsV2(f *scan.Fields) {
 
 func (n *graphNode) group() string { return n.play + "/" + n.session }
 
-// linkBranches checks that all named requests exist. It replaces branches by dependencies of the started requests.
+// linkBranches checks that all named requests exist. linkBranches replaces branches by dependencies of the started
+// requests.
 func (g *graphRows) linkBranches() error {
 	for i := range g.nodes {
 		n := &g.nodes[i]
@@ -212,7 +213,7 @@ func (n *graphNode) startedBy(parent *graphNode) {
 	n.waits = append(n.waits, formats.Edge{Name: parent.id, Dispatch: true, Relation: "spawn", Delay: gap})
 }
 
-// linkChains makes chains of the requests. It returns an error if the dependencies are not chains.
+// linkChains makes chains of the requests. linkChains returns an error if the dependencies are not chains.
 func (g *graphRows) linkChains() error {
 	spawns, joins := 0, 0
 	for i := range g.nodes {
@@ -324,8 +325,8 @@ func orderByWaits(n int, named map[string]int, waitsOf func(i int) []formats.Edg
 	return order
 }
 
-// findCycle returns an error if requests wait for each other in a cycle. It repeatedly removes requests without open
-// dependencies. Remaining requests are in a cycle or wait for one.
+// findCycle returns an error if requests wait for each other in a cycle. findCycle repeatedly removes requests
+// without open dependencies. Remaining requests are in a cycle or wait for one.
 func (g *graphRows) findCycle() error {
 	open := make([]int, len(g.nodes)) // number of open dependencies
 	heirs := make([][]int, len(g.nodes))

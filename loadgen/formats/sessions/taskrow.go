@@ -155,7 +155,7 @@ func (t *tool) readWait(f *scan.Fields, e formats.Edge) formats.Edge {
 	return e
 }
 
-// draw reads a time in ms, which is a number or a random distribution. It adds the times of failed calls.
+// draw reads a time in ms, which is a number or a random distribution. draw adds the times of failed calls.
 func (t *tool) draw(f *scan.Fields, key string) (ms float64, ok bool) {
 	v := f.Value(key)
 	if v == nil || f.Err != nil {

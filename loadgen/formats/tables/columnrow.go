@@ -89,7 +89,7 @@ func (c *columnRows) fill(cells [][]byte, r *formats.Record) (err error) {
 	return nil
 }
 
-// begins reports whether a request is the first of its session. It is for tables without arrivals.
+// begins reports whether a request is the first of its session. begins is for tables without arrivals.
 func (c *columnRows) begins(session []byte) bool {
 	_, known := c.ends[string(session)]
 	if !known {
@@ -98,8 +98,8 @@ func (c *columnRows) begins(session []byte) bool {
 	return !known
 }
 
-// readTokens reads a number of tokens. It accepts 12.0, because some tools write integers of columns with empty cells
-// as decimals.
+// readTokens reads a number of tokens. readTokens accepts 12.0, because some tools write integers of columns with
+// empty cells as decimals.
 func (c *columnRows) readTokens(which role, cells [][]byte) (int, error) {
 	name, cell := c.plan.names[which], cells[which]
 	digits := cell
@@ -175,8 +175,8 @@ func (c *columnRows) readRank(cells [][]byte, r *formats.Record) error {
 	return nil
 }
 
-// readIDs reads block ids, which are numbers or names. They are a JSON list, or separated by blanks, commas,
-// semicolons or bars.
+// readIDs reads block ids, which are numbers or names. The ids are a JSON list, or they are separated by blanks,
+// commas, semicolons or bars.
 func (c *columnRows) readIDs(cell []byte, r *formats.Record) error {
 	if len(cell) == 0 {
 		return nil

@@ -150,7 +150,7 @@ type columnRows struct {
 	ends formats.LastEnds
 }
 
-// OpenColumns opens a file by the columns in the options. It is a table with a header, or it has JSON objects.
+// OpenColumns opens a file by the columns in the options. The file is a table with a header, or it has JSON objects.
 func OpenColumns(s *formats.Stream) (formats.Reader, error) {
 	plan, err := parseColumns(s.Options.Columns)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// GuessColumns returns a value for --columns, guessed from the column names of an unknown format. It returns "" if it
-// finds no column for input or output.
+// GuessColumns returns a value for --columns, guessed from the column names of an unknown format. GuessColumns
+// returns "" if it finds no column for input or output.
 func GuessColumns(names []string) string {
 	list := []struct{ role, words, not string }{
 		{"arrival", "arriv created start timestamp when datetime time date ts", "duration elapsed end finish first_token taken output response latency"},
@@ -86,7 +86,7 @@ func IsLengths(o *scan.Object) bool {
 	return o.Has("input_length", "input_tokens") && o.Has("output_length", "output_tokens") && !o.Has("hash_ids", "prompt", "text", "texts", "text_input", "messages", "payload", "turns", "delay", "delay_ms", "id")
 }
 
-// OpenLengths opens a file of such rows. Its columns are the members of the first row.
+// OpenLengths opens a file of such rows. The columns are the members of the first row.
 func OpenLengths(s *formats.Stream) (formats.Reader, error) {
 	head, _ := s.Lines.Peek()
 	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte{'\n'})

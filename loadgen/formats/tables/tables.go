@@ -1,5 +1,5 @@
-// Package tables reads tables with a header in known formats. It also reads rows and JSON objects by the columns that
-// the user names.
+// Package tables reads tables with a header in known formats. The package also reads rows and JSON objects by the
+// columns that the user names.
 //
 // Read csv.go and tables.go, then columns.go and columnrow.go.
 package tables

@@ -16,7 +16,7 @@ const Conversations = "conversations"
 // IsConversation reports whether an object has a list of messages.
 func IsConversation(o *scan.Object) bool { return messagesKey(o.Find) != "" }
 
-// messagesKey returns the key of the list of messages. It returns "" if there is none.
+// messagesKey returns the key of the list of messages. messagesKey returns "" if there is no list of messages.
 func messagesKey(find func(key string) []byte) string {
 	for _, key := range []string{"conversations", "conversation", "messages"} {
 		if v := find(key); len(v) > 0 && v[0] == '[' {
@@ -26,7 +26,8 @@ func messagesKey(find func(key string) []byte) string {
 	return ""
 }
 
-// conversationRows makes a request for each answer in conversations. Its prompt contains all earlier messages.
+// conversationRows makes a request for each answer in conversations. The prompt of the request contains all earlier
+// messages.
 type conversationRows struct {
 	formats.LineRows
 	t    *Counter

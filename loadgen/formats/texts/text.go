@@ -263,8 +263,8 @@ func (t *Counter) CountAnswer(pieces [][]byte) int {
 	return len(t.tokens.AppendBare(nil, string(said)))
 }
 
-// choiceText returns the text of the first choice in a response body or stream event of the OpenAI API. It returns
-// nil if there is none.
+// choiceText returns the text of the first choice in a response body or stream event of the OpenAI API. choiceText
+// returns nil if the body has no text.
 func choiceText(body []byte) []byte {
 	var o scan.Object
 	if o.ParseText(body) != nil {

@@ -116,7 +116,7 @@ func (x *logRows) finish() error {
 	return nil
 }
 
-// readLine reads a line of the log. It ignores lines that are not about requests.
+// readLine reads a line of the log. readLine ignores lines that are not about requests.
 func (x *logRows) readLine(line []byte) error {
 	at := x.stamp.FindSubmatchIndex(line)
 	if at == nil {

@@ -192,7 +192,7 @@ type chains struct {
 
 // turnBefore is a written turn.
 type turnBefore struct {
-	request string  // its name in the written file
+	request string  // name of the turn in the written file
 	at      float64 // start of the session, or recorded arrival, ms
 }
 

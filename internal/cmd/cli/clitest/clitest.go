@@ -1,5 +1,5 @@
-// Package clitest runs the programs in tests. It starts the test binary as the program, in directories with example
-// files.
+// Package clitest runs the programs in tests. The package starts the test binary as the program, in directories with
+// example files.
 package clitest
 
 import (
