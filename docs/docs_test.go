@@ -15,6 +15,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 	"github.com/replay-llm/replay/router"
 	"github.com/replay-llm/replay/router/policy"
+	"github.com/replay-llm/replay/schema"
 )
 
 func read(t *testing.T, path string) string {
@@ -104,17 +105,17 @@ func TestEngineArguments(t *testing.T) {
 			if r.Flag != "" {
 				listedFlags = append(listedFlags, "--"+r.Flag)
 			}
-			switch object, _, isMember := strings.Cut(r.Key, "."); {
+			switch {
 			case strings.Contains(g.Title, "speculative_config"):
 				members = append(members, r.Key)
-			case r.Key != "" && !(isMember && (object == "sglang" || object == "trtllm")):
+			case r.Key != "" && !strings.Contains(r.Key, ".") && !strings.Contains(g.Title, "members of") && g.Title != schema.NoEffect:
 				keys = append(keys, r.Key)
 			}
 		}
 	}
 	same(t, "replay settings", listedFlags, flags(t, "Hardware and engines ("))
 	keys = append(keys, quoted(t, text, "These keys are checked and have no effect", "is rejected.")...)
-	same(t, "replay settings with hardware.md", append(keys, "sglang", "trtllm"), engineargs.Keys())
+	same(t, "replay settings with hardware.md", keys, engineargs.Keys())
 
 	// The error for a wrong member of speculative_config lists the valid ones.
 	_, err := engineargs.Parse([]byte(`{"speculative_config": {"num_speculative_tokens": 1, "acceptance_rate": 1, "unknown": 1}}`), engineargs.Options{})

@@ -72,6 +72,9 @@ type Doc struct {
 	Part          string // part of the page; "": the part of the engine
 }
 
+// NoEffect is the part of settings that are checked and have no effect in logical time.
+const NoEffect = "Checked, without effect in logical time"
+
 // Value is one value, as JSON text.
 type Value struct {
 	Key   string // "sglang.page_size" is a member of the object sglang

@@ -66,7 +66,7 @@ func TestPythonNamesTheFlags(t *testing.T) {
 	}
 	for _, line := range []string{
 		"    workers: Union[int, str]\n", "    engine: Literal[\"vllm\", \"sglang\", \"trtllm\"]\n", "    try_: Value\n", "    front: bool\n", "    jobs: int\n",
-		"    jobs (number): cells at once, a number; the table does not depend on it\n", "    cluster: Cluster\n",
+		"    jobs (number): number of cells that run in parallel; the table does not depend on it\n", "    cluster: Cluster\n",
 		"    engine: Union[Literal[\"vllm\", \"sglang\", \"trtllm\"], EngineGroup]\n",
 	} {
 		if !bytes.Contains(want, []byte(line)) {

@@ -35,8 +35,8 @@ const maxDrafts = 64
 // this program. vLLM's keys about the drafter's weights and kernels have no effect.
 func (a *Args) declareSpeculative(d *schema.Decl) {
 	row := schema.Row{
-		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, with the acceptance rate; for sglang the rate alone", After: "scheduling-policy",
-		Doc: schema.Doc{Default: "none", Text: "an object: speculative decoding, with vLLM's own rules alone (docs/hardware.md#speculative-decoding)", Part: "vLLM"},
+		Key: "speculative_config", Default: "no drafts", Help: "speculative decoding: vLLM's `JSON` object, plus the acceptance rate; for sglang only the rate", After: "scheduling-policy",
+		Doc: schema.Doc{Default: "none", Text: "speculative decoding, an object. Requires vLLM's own rules (docs/hardware.md#speculative-decoding)", Part: "vLLM"},
 	}
 	if a.Engine == SGLang {
 		a.declareDrafts(d, row)
@@ -48,8 +48,8 @@ func (a *Args) declareSpeculative(d *schema.Decl) {
 		var text string
 		s.declareMethod(m)
 		if m.Count(&s.Tokens, schema.Row{
-			Key: "num_speculative_tokens", Default: "no drafts", Help: "speculative decoding: `drafts` per request and pass", Only: "vllm",
-			Doc: schema.Doc{Unit: "tokens", Default: "required", Text: "drafts per request and pass, 1 to 64"},
+			Key: "num_speculative_tokens", Default: "no drafts", Help: "speculative decoding: number of `drafts` per request and pass", Only: "vllm",
+			Doc: schema.Doc{Unit: "tokens", Default: "required", Text: "number of drafts per request and pass, 1 to 64"},
 		}); s.Tokens == 0 {
 			m.Fail("num_speculative_tokens", "missing", "the number of drafts per request and pass")
 		} else if s.Tokens > maxDrafts {
@@ -57,15 +57,35 @@ func (a *Args) declareSpeculative(d *schema.Decl) {
 		}
 		m.String(&s.Model, schema.Row{
 			Key: "model",
-			Doc: schema.Doc{Text: "the drafter"},
+			Doc: schema.Doc{Text: "path or name of the draft model"},
 		})
 		s.declareLaw(m)
-		m.Size(&s.LookupMax, schema.Row{Key: "prompt_lookup_max"})
-		m.Size(&s.LookupMin, schema.Row{Key: "prompt_lookup_min"})
-		m.Size(&number, schema.Row{Key: "draft_tensor_parallel_size"})
-		m.Size(&s.MaxLength, schema.Row{Key: "max_model_len"})
-		for _, key := range []string{"rejection_sample_method", "draft_sample_method", "quantization", "revision"} {
-			m.String(&text, schema.Row{Key: key})
+		m.Size(&s.LookupMax, schema.Row{
+			Key: "prompt_lookup_max",
+			Doc: schema.Doc{Unit: "tokens", Default: "-", Text: "maximum number of tokens that method ngram looks up in the prompt", Part: schema.NoEffect},
+		})
+		m.Size(&s.LookupMin, schema.Row{
+			Key: "prompt_lookup_min",
+			Doc: schema.Doc{Unit: "tokens", Default: "-", Text: "minimum number of tokens that method ngram looks up in the prompt", Part: schema.NoEffect},
+		})
+		m.Size(&number, schema.Row{
+			Key: "draft_tensor_parallel_size",
+			Doc: schema.Doc{Unit: "GPUs", Default: "-", Text: "tensor parallelism of the draft model", Part: schema.NoEffect},
+		})
+		m.Size(&s.MaxLength, schema.Row{
+			Key: "max_model_len",
+			Doc: schema.Doc{Unit: "tokens", Default: "-", Text: "maximum sequence length of the draft model", Part: schema.NoEffect},
+		})
+		for _, ignored := range [][2]string{
+			{"rejection_sample_method", "sampling method that accepts drafts"},
+			{"draft_sample_method", "sampling method of the draft model"},
+			{"quantization", "data type of the weights of the draft model"},
+			{"revision", "revision of the draft model"},
+		} {
+			m.String(&text, schema.Row{
+				Key: ignored[0],
+				Doc: schema.Doc{Text: ignored[1], Part: schema.NoEffect},
+			})
 		}
 		m.RefuseOthers()
 		if m.OK() {
@@ -102,16 +122,16 @@ func (s *Speculative) declareLaw(m *schema.Decl) {
 	seed := 0
 	s.SeedGiven = m.Size(&seed, schema.Row{
 		Key: "acceptance_seed",
-		Doc: schema.Doc{Default: "the run's seed", Text: "of the draws"},
+		Doc: schema.Doc{Default: "the run's seed", Text: "seed of the random draws of accepted drafts"},
 	})
 	s.Seed = uint64(seed)
 	m.Ratio(&s.Ms, schema.Row{
 		Key: "draft_ms",
-		Doc: schema.Doc{Unit: "ms", Default: "by the method", Text: "time of each draft, for all requests together"},
+		Doc: schema.Doc{Unit: "ms", Default: "by method", Text: "time that one draft of all requests of a pass takes"},
 	})
 	m.Ratio(&s.Share, schema.Row{
 		Key: "draft_share",
-		Doc: schema.Doc{Unit: "share", Default: "by the method", Text: "time of each draft, as a share of the pass without drafts; both are added"},
+		Doc: schema.Doc{Unit: "share", Default: "by method", Text: "time that one draft of all requests of a pass takes, as a share of the pass without drafts; added to `draft_ms`"},
 	})
 	s.TimeGiven = m.Has("draft_ms") || m.Has("draft_share")
 }
@@ -119,7 +139,7 @@ func (s *Speculative) declareLaw(m *schema.Decl) {
 func (s *Speculative) declareMethod(m *schema.Decl) {
 	row := schema.Row{
 		Key: "method",
-		Doc: schema.Doc{Default: "draft_model", Text: "eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa; the release sets which of them overlap passes (docs/rules/vllm.md#speculative-decoding)"},
+		Doc: schema.Doc{Default: "draft_model", Text: "method of drafting: eagle, eagle3, mtp, draft_model, ngram, ngram_gpu, suffix or, before vllm-0.33, medusa. The release and the method decide whether passes overlap (docs/rules/vllm.md#speculative-decoding)"},
 	}
 	for _, method := range releases.Methods() {
 		row.Names = append(row.Names, method.Name)
@@ -153,15 +173,15 @@ func (s *Speculative) declareAcceptance(m *schema.Decl) {
 	for _, row := range []schema.Row{
 		schema.Row{
 			Key: "synthetic_acceptance_rates",
-			Doc: schema.Doc{Unit: "shares", Text: "instead of it, by position: the rates at which a draft and all drafts before it are accepted, as in vLLM's log"},
+			Doc: schema.Doc{Unit: "shares", Text: "acceptance rates by position, instead of `acceptance_rate`: each is the rate at which a draft and all drafts before it are accepted, as in vLLM's log"},
 		},
 		schema.Row{
 			Key: "synthetic_acceptance_length",
-			Doc: schema.Doc{Unit: "tokens", Text: "instead of it: the mean number of tokens per pass, 1 to k + 1"},
+			Doc: schema.Doc{Unit: "tokens", Text: "mean number of tokens that a request gains per pass, instead of `acceptance_rate`: 1 to `num_speculative_tokens` + 1"},
 		},
 		schema.Row{
-			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: acceptance `rate` of a draft after accepted drafts, or R..R for a rate drawn by each request", Kind: schema.Range,
-			Doc: schema.Doc{Unit: "share", Default: "-", Text: "acceptance rate of drafts after accepted drafts; [0.5, 0.9] (flag: 0.5..0.9): each request draws its rate from that range"},
+			Key: "acceptance_rate", Default: "none", Help: "speculative decoding: acceptance `rate` of a draft if all drafts before it are accepted, 0 to 1; 0.5..0.9: each request draws a rate from this range", Kind: schema.Range,
+			Doc: schema.Doc{Unit: "share", Default: "-", Text: "acceptance rate of a draft if all drafts before it are accepted; [0.5, 0.9] (flag: 0.5..0.9): each request draws a rate from this range"},
 		},
 	} {
 		if text := m.Any(row); text != "" && text != "null" {

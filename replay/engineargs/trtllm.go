@@ -9,7 +9,10 @@ import (
 
 // declareTRTLLM declares the arguments of TensorRT-LLM engines, and rejects arguments that only other engines have.
 func (a *Args) declareTRTLLM(d *schema.Decl) {
-	d.Group(schema.Row{Key: "trtllm"}, a.TRTLLM.Declare)
+	d.Group(schema.Row{
+		Key: "trtllm",
+		Doc: schema.Doc{Text: "settings of TensorRT-LLM engines, an object"},
+	}, a.TRTLLM.Declare)
 	if a.Engine != TRTLLM {
 		if d.Given("trtllm") {
 			d.Require("trtllm", "engine_type trtllm")

@@ -53,45 +53,45 @@ func verdictOf(met bool) Verdict {
 // a field and has its meaning, with the unit. In a column that repeats, many values in a row are the same, so that
 // packing them pays.
 type Row struct {
-	ID            int    `col:"id" means:"place in the order of arrivals, from 0"`
-	Session       string `col:"session" means:"the session as the trace names it, or its number"`
-	Turn          int    `col:"turn" means:"index in the session, from 0"`
-	Line          Count  `col:"line" means:"line of the trace file, from 1"`
-	Worker        Count  `col:"worker" means:"worker that decoded it"`
-	PrefillWorker Count  `col:"prefill_worker" means:"worker of the prefill stage"`
+	ID            int    `col:"id" means:"index of the request in the order of arrivals, from 0"`
+	Session       string `col:"session" means:"name of the session in the trace, or its number"`
+	Turn          int    `col:"turn" means:"index of the request in its session, from 0"`
+	Line          Count  `col:"line" means:"line of the request in the trace file, from 1"`
+	Worker        Count  `col:"worker" means:"worker that decoded the request"`
+	PrefillWorker Count  `col:"prefill_worker" means:"prefill worker of the request"`
 	Input         int    `col:"input_tokens" means:"prompt tokens"`
-	Output        int    `col:"output_tokens" means:"answer tokens asked for; of an answer that was clipped, those gained"`
-	Tokens        int    `col:"generated_tokens" means:"answer tokens emitted"`
-	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, the most of any admission"`
-	Readmitted    Count  `col:"readmitted_reused_tokens,repeats" means:"of these, tokens found after a preemption alone, which are no hits of the prefix cache"`
+	Output        int    `col:"output_tokens" means:"requested answer tokens; for clipped answers, the generated tokens"`
+	Tokens        int    `col:"generated_tokens" means:"generated answer tokens"`
+	Reused        int    `col:"reused_tokens" means:"prompt tokens found in a cache, maximum over all admissions of the request"`
+	Readmitted    Count  `col:"readmitted_reused_tokens,repeats" means:"tokens of reused_tokens that were found only after a preemption, not counted as hits of the prefix cache"`
 
 	Instants
 
-	Queue       MS    `col:"queue_ms,repeats" means:"arrival to admission"`
-	Prefill     MS    `col:"prefill_ms" means:"admission to first token; with a prefill stage, to the end of the prompt there"`
-	Transfer    MS    `col:"transfer_ms" means:"time the KV cache takes from the prefill worker to the decode stage"`
-	TTFT        MS    `col:"ttft_ms" means:"arrival to first token"`
-	TTST        MS    `col:"ttst_ms,repeats" means:"first to second token"`
-	TPOT        MS    `col:"tpot_ms" means:"mean time per token after the first"`
-	ITLMean     MS    `col:"itl_mean_ms" means:"mean time between two tokens, the same number as tpot_ms"`
-	ITLMax      MS    `col:"itl_max_ms,repeats" means:"longest time between two tokens"`
-	E2E         MS    `col:"e2e_ms" means:"arrival to last token"`
-	Preemptions Count `col:"preemptions" means:"times it lost its place in an engine"`
+	Queue       MS    `col:"queue_ms,repeats" means:"time from arrival to admission, in ms"`
+	Prefill     MS    `col:"prefill_ms" means:"time from admission to first token, in ms; with a prefill worker, to the end of the prompt there"`
+	Transfer    MS    `col:"transfer_ms" means:"time that the KV cache takes from the prefill worker to the decode worker, in ms"`
+	TTFT        MS    `col:"ttft_ms" means:"time from arrival to first token, in ms"`
+	TTST        MS    `col:"ttst_ms,repeats" means:"time from first to second token, in ms"`
+	TPOT        MS    `col:"tpot_ms" means:"mean time per token after the first, in ms"`
+	ITLMean     MS    `col:"itl_mean_ms" means:"mean time between two tokens in ms, equal to tpot_ms"`
+	ITLMax      MS    `col:"itl_max_ms,repeats" means:"maximum time between two tokens, in ms"`
+	E2E         MS    `col:"e2e_ms" means:"time from arrival to last token, in ms"`
+	Preemptions Count `col:"preemptions" means:"number of preemptions of the request"`
 
 	Parts Parts // of E2E, when a ledger was kept; a column each
 
 	Routing
 
-	SLO       Verdict `col:"slo_met" means:"whether it met the objectives"`
-	SLOMissed string  `col:"slo_missed" means:"those it missed, joined with +"`
+	SLO       Verdict `col:"slo_met" means:"whether the request met all per-request objectives"`
+	SLOMissed string  `col:"slo_missed" means:"objectives that the request missed, joined with +"`
 
 	// Only where there are classes.
-	Class string `col:"class,optional,repeats" means:"its class"`
+	Class string `col:"class,optional,repeats" means:"class of the request"`
 
 	// Only where the report is of a window.
-	InWindow Verdict `col:"in_window,optional" means:"whether it arrived in the window that the report is about"`
+	InWindow Verdict `col:"in_window,optional" means:"whether the request arrived in the window of the report (--window)"`
 	// Only where the workload is recycled.
-	Round Count `col:"round,optional,repeats" means:"the round of the workload that it is of, from 1"`
+	Round Count `col:"round,optional,repeats" means:"round of the repeated workload that the request belongs to, from 1 (--recycle)"`
 
 	// Only of runs in which requests may end in other ways.
 	Ending
@@ -99,38 +99,38 @@ type Row struct {
 
 // Instants are when a request came to each stage.
 type Instants struct {
-	Arrival     MS `col:"arrival_ms,required,repeats" means:"instant of arrival"`
-	Routed      MS `col:"routed_ms,repeats" means:"instant at which the router placed it"`
-	Admit       MS `col:"admit_ms,repeats" means:"instant of the first admission to an engine"`
-	First       MS `col:"first_token_ms" means:"instant of the first token"`
-	Second      MS `col:"second_token_ms" means:"instant of the second token"`
-	Last        MS `col:"last_token_ms" means:"instant of the last token"`
-	PrefillEnd  MS `col:"prefill_end_ms" means:"instant at which the KV cache leaves the prefill worker"`
-	DecodeStart MS `col:"decode_start_ms" means:"instant at which the KV cache has reached the decode stage"`
-	DecodeAdmit MS `col:"decode_admit_ms" means:"instant of the first admission to a decode engine"`
+	Arrival     MS `col:"arrival_ms,required,repeats" means:"time of arrival, in ms from the start of the run"`
+	Routed      MS `col:"routed_ms,repeats" means:"time at which the router chose a worker, in ms from the start of the run"`
+	Admit       MS `col:"admit_ms,repeats" means:"time of the first admission to an engine, in ms from the start of the run"`
+	First       MS `col:"first_token_ms" means:"time of the first token, in ms from the start of the run"`
+	Second      MS `col:"second_token_ms" means:"time of the second token, in ms from the start of the run"`
+	Last        MS `col:"last_token_ms" means:"time of the last token, in ms from the start of the run"`
+	PrefillEnd  MS `col:"prefill_end_ms" means:"time at which the KV cache leaves the prefill worker, in ms from the start of the run"`
+	DecodeStart MS `col:"decode_start_ms" means:"time at which the KV cache has reached the decode worker, in ms from the start of the run"`
+	DecodeAdmit MS `col:"decode_admit_ms" means:"time of the first admission to a decode engine, in ms from the start of the run"`
 }
 
 // Routing is what the KV router saw of a request.
 type Routing struct {
-	PromptBlocks Count `col:"prompt_blocks" means:"blocks of the prompt, as the KV router counts"`
-	Overlap      Count `col:"overlap_blocks" means:"blocks of it the KV router saw cached on the chosen worker"`
-	Cost         MS    `col:"cost_blocks" means:"cost of the chosen worker"`
-	RunnerUp     Count `col:"runner_up" means:"the cheapest other worker"`
-	RunnerUpCost MS    `col:"runner_up_cost_blocks" means:"its cost"`
+	PromptBlocks Count `col:"prompt_blocks" means:"blocks of the prompt, as the KV router counts them"`
+	Overlap      Count `col:"overlap_blocks" means:"prompt blocks that the KV router saw cached on the chosen worker"`
+	Cost         MS    `col:"cost_blocks" means:"cost of the chosen worker in the KV router, in blocks"`
+	RunnerUp     Count `col:"runner_up" means:"worker with the lowest cost of all other workers"`
+	RunnerUpCost MS    `col:"runner_up_cost_blocks" means:"cost of the worker runner_up, in blocks"`
 }
 
 // Ending is how a request ended, and how often it was sent.
 type Ending struct {
-	Outcome    string `col:"outcome,optional,repeats" means:"how it ended: completed, rejected, shed, lost or unfinished"`
-	RejectedBy string `col:"rejected_by,optional,repeats" means:"why it was rejected, as in the keys of the report: max_model_len, unfit and so on"`
-	Retries    Count  `col:"retries,optional,repeats" means:"times it began again from its prompt"`
-	Migrations Count  `col:"migrations,optional,repeats" means:"times it continued on another worker with the tokens that it had"`
-	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"tokens it had gained that were thrown away"`
+	Outcome    string `col:"outcome,optional,repeats" means:"outcome of the request: completed, rejected, shed, lost or unfinished"`
+	RejectedBy string `col:"rejected_by,optional,repeats" means:"reason of a rejection, as in the keys rejected_by_ of the report: max_model_len, unfit, ..."`
+	Retries    Count  `col:"retries,optional,repeats" means:"number of times that the request started again from its prompt"`
+	Migrations Count  `col:"migrations,optional,repeats" means:"number of times that the request continued on another worker with its generated tokens"`
+	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"generated tokens that were discarded"`
 
 	// Only if clients hang up or retry.
-	Attempts Count `col:"attempts,optional,repeats" means:"times its client sent it"`
-	Timeouts Count `col:"timeouts,optional,repeats" means:"of these, times its client hung up before the first token"`
-	Sent     MS    `col:"sent_ms,optional,repeats" means:"instant at which its client sent it last"`
+	Attempts Count `col:"attempts,optional,repeats" means:"number of times that the client sent the request"`
+	Timeouts Count `col:"timeouts,optional,repeats" means:"number of attempts that the client cancelled before the first token"`
+	Sent     MS    `col:"sent_ms,optional,repeats" means:"time of the last attempt of the client, in ms from the start of the run"`
 }
 
 // Parts is where the time of a request went, in the order of ledger.Parts.

@@ -73,12 +73,12 @@ func listCrossingFacts() []crossingFact {
 		return crossingFact{formula.Name{Name: name, Kind: formula.Integer}, help, func(x *Crossing, to []float64) { to[0] = float64(f(x)) }}
 	}
 	all := []crossingFact{
-		one("request.input_tokens", "tokens of the prompt", func(x *Crossing) int { return x.Request.InputTokens }),
-		one("request.priority", "its priority: the least is the most urgent; 0 if the trace has none", func(x *Crossing) int { return int(x.Request.Priority) }),
-		one(oracle+"output_tokens", "tokens of the answer, which no real router knows", func(x *Crossing) int { return x.Request.OutputTokens }),
+		one("request.input_tokens", "prompt tokens of the request", func(x *Crossing) int { return x.Request.InputTokens }),
+		one("request.priority", "priority of the request: lower values are more urgent; 0 if the trace has no priority", func(x *Crossing) int { return int(x.Request.Priority) }),
+		one(oracle+"output_tokens", "answer tokens of the request, unknown to real routers", func(x *Crossing) int { return x.Request.OutputTokens }),
 		one("cached_tokens", "leading tokens of the prompt in the prefix cache of a decode worker, the most of any", func(x *Crossing) int { return x.Cached }),
 		one("in_transfer", "KV caches on their way from prefill to decode workers", func(x *Crossing) int { return x.InTransfer }),
-		{formula.Name{Name: "now", Kind: formula.Number}, "ms since the start", func(x *Crossing, to []float64) { to[0] = float64(x.Now) }},
+		{formula.Name{Name: "now", Kind: formula.Number}, "time since the start of the run, in ms", func(x *Crossing, to []float64) { to[0] = float64(x.Now) }},
 	}
 	for i, pool := range [...]string{"prefill", "decode"} {
 		second := i == 1
@@ -98,9 +98,9 @@ func listCrossingFacts() []crossingFact {
 		}
 		all = append(all,
 			one(pool+".workers", "workers of the "+pool+" pool", func(x *Crossing) int { c, _ := of(x); return len(c.Workers) }),
-			one(pool+".queued", "requests that its router holds back", func(x *Crossing) int { _, n := of(x); return n }),
-			each("requests", "of each of its workers: requests sent there and not over", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Running[w]) }),
-			each("tokens_to_compute", "of each of its workers: prompt tokens of requests without a first token, less what was cached", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Tokens[w]) }))
+			one(pool+".queued", "requests that the router of the pool holds", func(x *Crossing) int { _, n := of(x); return n }),
+			each("requests", "of each worker of the pool: requests in flight", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Running[w]) }),
+			each("tokens_to_compute", "of each worker of the pool: uncached prompt tokens of requests that have no first token yet", func(c *router.Candidates, w sim.WorkerID) float64 { return float64(c.Tokens[w]) }))
 	}
 	return all
 }

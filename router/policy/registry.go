@@ -48,23 +48,23 @@ type Info struct {
 func All() []Info {
 	return []Info{
 		{Name: RoundRobin, Alias: "rr", Report: "round_robin", MinWorkers: 1, make: newRoundRobin,
-			Help: "workers in turn"},
+			Help: "the workers in turn (round robin)"},
 		{Name: KV, Alias: "kv_router", Report: "kv_router", MinWorkers: 2, Caches: true, make: newKV,
-			Help: "the worker with the lowest cost, by its cache and its load"},
+			Help: "the worker with the lowest cost, computed from cached blocks and load"},
 		{Name: "random", Report: "random", MinWorkers: 1, Draws: true, make: newRandom,
-			Help: "any worker, all alike"},
+			Help: "a random worker, uniformly distributed"},
 		{Name: "least-loaded", Report: "least-loaded", MinWorkers: 1, make: newLeastLoaded,
 			Help: "the worker with the fewest requests, then the fewest prompt tokens to compute"},
 		{Name: "p2c", Alias: "power_of_two", Report: "p2c", MinWorkers: 1, Draws: true, make: newTwoChoices,
-			Help: "the less loaded of two random workers (power of two choices)"},
+			Help: "the worker with the lower load of two random workers (power of two choices)"},
 		{Name: "session", Report: "session", MinWorkers: 1, make: newSession,
 			Help: "the same worker for all turns of a session, unless it is overloaded"},
 		{Name: "cache_aware", Report: "cache_aware", MinWorkers: 1, Gateway: true, Prompts: true, make: newCacheAware,
-			Help: "the worker that most of the prompt was sent to before, as gateways do; else the worker with the fewest requests"},
+			Help: "the worker that got the longest part of the prompt before, as in gateways; without such a worker, the worker with the fewest requests"},
 		{Name: ConsistentHash, Report: string(ConsistentHash), MinWorkers: 1, Gateway: true, make: newConsistentHash,
-			Help: "the same worker for all turns of a session, by its place on a ring of hashes, as vllm-router does"},
+			Help: "the same worker for all turns of a session, by consistent hashing, as in vllm-router"},
 		{Name: StickyLeastLoaded, Report: string(StickyLeastLoaded), MinWorkers: 1, Gateway: true, make: newStickyLeastLoaded,
-			Help: "the worker with the fewest sessions for a new session, and the same worker for its turns, as vllm-router does"},
+			Help: "the worker with the fewest sessions for a new session, then the same worker for all its turns, as in vllm-router"},
 	}
 }
 

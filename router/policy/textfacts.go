@@ -163,18 +163,18 @@ func listLoads() []fact {
 		n.Shared = n.Shared || role == scheduler.Aggregated
 	}
 	all := []fact{
-		gatherColumn("requests", "requests sent there and not over", func(c *router.Candidates) []int32 { return c.Running }, nil),
-		gatherColumn("tokens_to_compute", "prompt tokens of requests without a first token, less what was cached", func(c *router.Candidates) []int64 { return c.Tokens }, func(n *router.Needs, role scheduler.Role) { n.Tokens = n.Tokens || role != scheduler.Decode }),
-		gatherColumn("active_blocks", "different blocks of the prompts of requests there", func(c *router.Candidates) []int64 { return c.Blocks }, blocks),
-		gatherColumn("active_overlap", "leading blocks of the prompt that are among them", func(c *router.Candidates) []int32 { return c.Active }, blocks),
-		gatherColumn(cachedBlocks, "leading blocks of the prompt in its prefix cache", func(c *router.Candidates) []int32 { return c.Overlap }, func(n *router.Needs, role scheduler.Role) { n.Overlap = n.Overlap || role != scheduler.Decode }),
-		ofEach(sentBlocks, formula.Integer, "leading blocks of the prompt that the router sent there of late", func(s *sight, w sim.WorkerID) float64 {
+		gatherColumn("requests", "requests in flight on the worker", func(c *router.Candidates) []int32 { return c.Running }, nil),
+		gatherColumn("tokens_to_compute", "uncached prompt tokens of requests on the worker that have no first token yet", func(c *router.Candidates) []int64 { return c.Tokens }, func(n *router.Needs, role scheduler.Role) { n.Tokens = n.Tokens || role != scheduler.Decode }),
+		gatherColumn("active_blocks", "distinct prompt blocks of the requests in flight on the worker", func(c *router.Candidates) []int64 { return c.Blocks }, blocks),
+		gatherColumn("active_overlap", "leading blocks of the prompt that are among active_blocks", func(c *router.Candidates) []int32 { return c.Active }, blocks),
+		gatherColumn(cachedBlocks, "leading blocks of the prompt in the prefix cache of the worker", func(c *router.Candidates) []int32 { return c.Overlap }, func(n *router.Needs, role scheduler.Role) { n.Overlap = n.Overlap || role != scheduler.Decode }),
+		ofEach(sentBlocks, formula.Integer, "leading blocks of the prompt that the router recently sent to the worker", func(s *sight, w sim.WorkerID) float64 {
 			return float64(s.sent.match(s.candidates.Now, w, &s.request.Prompt))
 		}),
-		ofEach("running", formula.Integer, "running requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Running) }),
-		ofEach("waiting", formula.Integer, "waiting requests, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Waiting) }),
-		ofEach("kv_usage", formula.Number, "share of its KV blocks that requests hold, 0 to 1, as the worker reported", func(s *sight, w sim.WorkerID) float64 { return s.candidates.Metrics[w].KV }),
-		ofEach("signal_age", formula.Number, "ms since running, waiting and kv_usage were so; of the oldest of them", func(s *sight, w sim.WorkerID) float64 { return float64(s.metricsAge()) }),
+		ofEach("running", formula.Integer, "running requests that the worker reported last", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Running) }),
+		ofEach("waiting", formula.Integer, "waiting requests that the worker reported last", func(s *sight, w sim.WorkerID) float64 { return float64(s.candidates.Metrics[w].Waiting) }),
+		ofEach("kv_usage", formula.Number, "share of KV blocks in use that the worker reported last, 0 to 1", func(s *sight, w sim.WorkerID) float64 { return s.candidates.Metrics[w].KV }),
+		ofEach("signal_age", formula.Number, "age of the oldest of running, waiting and kv_usage, in ms", func(s *sight, w sim.WorkerID) float64 { return float64(s.metricsAge()) }),
 	}
 	for i := range all {
 		switch {
@@ -204,33 +204,33 @@ func IsMetric(name string) bool {
 // listTraits returns the constant facts about a worker.
 func listTraits() []fact {
 	return []fact{
-		ofEach("index", formula.Integer, "its number, from 0 on", func(_ *sight, w sim.WorkerID) float64 { return float64(w) }),
-		ofEach("kind", formula.Text, "its kind in a mix of workers, as in --workers h100:4,l40s:8", kindNumber),
-		ofEach("speed", formula.Number, "its speed relative to its engine (--worker-speed)", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Speed }),
-		ofEach("cost", formula.Number, "its price of an hour by default prices of GPUs", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Cost }),
-		ofEach("pass_tokens", formula.Integer, "the token budget of one of its passes", func(s *sight, w sim.WorkerID) float64 { return float64(s.passTokens(w)) }),
+		ofEach("index", formula.Integer, "number of the worker, from 0", func(_ *sight, w sim.WorkerID) float64 { return float64(w) }),
+		ofEach("kind", formula.Text, "kind of the worker in a mix, as in --workers h100:4,l40s:8", kindNumber),
+		ofEach("speed", formula.Number, "relative speed of the worker (--worker-speed)", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Speed }),
+		ofEach("cost", formula.Number, "price of the worker for one hour, by the default prices of GPUs", func(s *sight, w sim.WorkerID) float64 { return s.worker(w).Cost }),
+		ofEach("pass_tokens", formula.Integer, "token budget of one pass of the worker", func(s *sight, w sim.WorkerID) float64 { return float64(s.passTokens(w)) }),
 	}
 }
 
 // listRequestFacts returns the facts about the request and about the cluster.
 func listRequestFacts() []fact {
 	return []fact{
-		ofAll("request.input_tokens", formula.Integer, "tokens of the prompt", func(s *sight) float64 { return float64(s.request.InputTokens) }),
-		ofAll("request.blocks", formula.Integer, "full blocks of the prompt", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
-		ofAll("request.prefix_group", formula.Integer, "a number of all requests with prompts that begin with the same block; -1 without one", func(s *sight) float64 { return float64(s.prefixGroup()) }),
-		ofAll(requestClass, formula.Text, `the name of its class; "default" without one`, classNumber),
-		ofAll("request.deadline", formula.Number, "ms from its arrival to the first token that its class requires; endless without a requirement", func(s *sight) float64 { return router.DeadlineOf(s.Classes, s.request.Class) }),
-		ofAll("request.weight", formula.Number, "the weight of its class, 1 by default", func(s *sight) float64 { return router.WeightOf(s.Classes, s.request.Class) }),
-		ofAll("request.priority", formula.Integer, "its priority: the least is the most urgent; 0 if the trace has none", func(s *sight) float64 { return float64(s.request.Priority) }),
-		ofAll("request.session", formula.Integer, "the number of its session; below 0 without one", func(s *sight) float64 { return float64(s.request.Session) }),
-		withClock(ofAll("request.waited", formula.Number, "ms since it arrived: above 0 where it was held, or retried", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),
-		ofAll(oracle+"output_tokens", formula.Integer, "tokens of the answer, which no real router knows", func(s *sight) float64 { return float64(s.request.OutputTokens) }),
-		ofAll("workers", formula.Integer, "workers to choose from, after the filters before", func(s *sight) float64 { return float64(len(s.workers)) }),
-		withClock(ofAll("queued", formula.Integer, "requests that the router holds back", func(s *sight) float64 { return float64(s.candidates.Queued) })),
-		withClock(ofAll("now", formula.Number, "ms since the start", func(s *sight) float64 { return float64(s.candidates.Now) })),
-		withClock(ofAll("index_age", formula.Number, "ms since cached_blocks was so", func(s *sight) float64 { return float64(s.candidates.AgeOf(router.Caches)) })),
-		ofAll("block_tokens", formula.Integer, "tokens of a block", func(s *sight) float64 { return float64(s.BlockTokens) }),
-		ofAll("role", formula.Text, `what the workers do: "aggregated" (both), "prefill" or "decode"`, func(s *sight) float64 { return s.language.NumberOf(s.Role.String()) }),
+		ofAll("request.input_tokens", formula.Integer, "prompt tokens of the request", func(s *sight) float64 { return float64(s.request.InputTokens) }),
+		ofAll("request.blocks", formula.Integer, "full blocks of the prompt of the request", func(s *sight) float64 { return float64(s.request.Prompt.Blocks) }),
+		ofAll("request.prefix_group", formula.Integer, "number of the group of requests with the same first prompt block; -1 if the prompt has no full block", func(s *sight) float64 { return float64(s.prefixGroup()) }),
+		ofAll(requestClass, formula.Text, `name of the class of the request; "default" if it has no class`, classNumber),
+		ofAll("request.deadline", formula.Number, "time to first token that the class of the request requires, in ms; infinite without a requirement", func(s *sight) float64 { return router.DeadlineOf(s.Classes, s.request.Class) }),
+		ofAll("request.weight", formula.Number, "weight of the class of the request; default 1", func(s *sight) float64 { return router.WeightOf(s.Classes, s.request.Class) }),
+		ofAll("request.priority", formula.Integer, "priority of the request: lower values are more urgent; 0 if the trace has no priority", func(s *sight) float64 { return float64(s.request.Priority) }),
+		ofAll("request.session", formula.Integer, "number of the session of the request; negative without a session", func(s *sight) float64 { return float64(s.request.Session) }),
+		withClock(ofAll("request.waited", formula.Number, "time since the arrival of the request, in ms: above 0 if it was held or retried", func(s *sight) float64 { return float64(s.candidates.Now - s.request.Arrived) })),
+		ofAll(oracle+"output_tokens", formula.Integer, "answer tokens of the request, unknown to real routers", func(s *sight) float64 { return float64(s.request.OutputTokens) }),
+		ofAll("workers", formula.Integer, "number of workers that all previous filters kept", func(s *sight) float64 { return float64(len(s.workers)) }),
+		withClock(ofAll("queued", formula.Integer, "requests that the router holds", func(s *sight) float64 { return float64(s.candidates.Queued) })),
+		withClock(ofAll("now", formula.Number, "time since the start of the run, in ms", func(s *sight) float64 { return float64(s.candidates.Now) })),
+		withClock(ofAll("index_age", formula.Number, "age of cached_blocks, in ms", func(s *sight) float64 { return float64(s.candidates.AgeOf(router.Caches)) })),
+		ofAll("block_tokens", formula.Integer, "number of tokens per KV block", func(s *sight) float64 { return float64(s.BlockTokens) }),
+		ofAll("role", formula.Text, `role of the workers: "aggregated" (prefill and decode), "prefill" or "decode"`, func(s *sight) float64 { return s.language.NumberOf(s.Role.String()) }),
 	}
 }
 

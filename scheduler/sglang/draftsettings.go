@@ -45,27 +45,30 @@ func (s *DraftSettings) ReservedTokens() int {
 func (s *DraftSettings) declare(d *schema.Decl, seats *int) {
 	breadth := 10
 	s.Name = d.Name(schema.Row{
-		Key: "speculative_algorithm", Default: "no drafts", Help: "speculative decoding with drafts by `name`: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM", After: "enable-mixed-chunk", Names: listAlgorithms(),
-		Doc: schema.Doc{Default: "none", Text: "speculative decoding: EAGLE (also NEXTN), EAGLE3, FROZEN_KV_MTP, STANDALONE (a draft model) or NGRAM"},
+		Key: "speculative_algorithm", Default: "no drafts", Help: "algorithm of speculative decoding, by `name`: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM", After: "enable-mixed-chunk", Names: listAlgorithms(),
+		Doc: schema.Doc{Default: "none", Text: "algorithm of speculative decoding: EAGLE (also NEXTN), EAGLE3, FROZEN_KV_MTP, STANDALONE (a draft model) or NGRAM"},
 	})
 	d.String(&s.Model, schema.Row{
 		Key: "speculative_draft_model_path",
-		Doc: schema.Doc{Text: "the drafter"},
+		Doc: schema.Doc{Text: "path or name of the draft model"},
 	})
 	parameters := d.Mark()
 	d.CountTo(&s.Steps, maxDrafts, schema.Row{
-		Key: "speculative_num_steps", Default: "3", Help: "`drafts` in a row",
-		Doc: schema.Doc{Default: "3; NGRAM: tokens by breadth", Text: "drafts in a row, 1 to 64"},
+		Key: "speculative_num_steps", Default: "3", Help: "speculative decoding: number of `drafts` in a chain",
+		Doc: schema.Doc{Default: "3; NGRAM: draft tokens divided by breadth", Text: "number of drafts in a chain, 1 to 64"},
 	})
 	d.CountTo(&s.TopK, maxDrafts, schema.Row{
-		Key: "speculative_eagle_topk", Default: "1", Help: "`drafts` that each step continues from",
-		Doc: schema.Doc{Text: "drafts with which each step continues; required with steps. NGRAM has `sglang.speculative_ngram_max_bfs_breadth` (10) in its place"},
+		Key: "speculative_eagle_topk", Default: "1", Help: "speculative decoding: number of `drafts` that each step continues",
+		Doc: schema.Doc{Text: "number of drafts that each step continues; required with `sglang.speculative_num_steps`. NGRAM uses `sglang.speculative_ngram_max_bfs_breadth` instead"},
 	})
 	d.CountTo(&s.Tokens, maxDrafts, schema.Row{
-		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "number `n` of tokens of a request that a pass verifies",
-		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "verified tokens of a request in a pass: the drafts and the token before them; with topk 1 always steps + 1"},
+		Key: "speculative_num_draft_tokens", Default: "one more than steps", Help: "speculative decoding: number `n` of tokens per request that a pass verifies",
+		Doc: schema.Doc{Unit: "tokens", Default: "steps + 1; NGRAM: 12", Text: "number of tokens per request that a pass verifies: the drafts and the token before them; always steps + 1 if `sglang.speculative_eagle_topk` is 1"},
 	})
-	d.CountTo(&breadth, maxDrafts, schema.Row{Key: "speculative_ngram_max_bfs_breadth"})
+	d.CountTo(&breadth, maxDrafts, schema.Row{
+		Key: "speculative_ngram_max_bfs_breadth", Value: 10,
+		Doc: schema.Doc{Unit: "drafts", Text: "algorithm NGRAM: number of drafts that each step continues"},
+	})
 	if s.Name == "" {
 		d.RefuseSince(parameters, "speculative_algorithm")
 		return

@@ -22,24 +22,24 @@ const AssumedLayers = 32
 
 func (h *HiCacheSettings) declare(d *schema.Decl) {
 	d.Bool(&h.On, schema.Row{
-		Key: "enable_hierarchical_cache", Help: "host memory behind the KV cache (HiCache)", After: "radix-eviction-policy-config",
-		Doc: schema.Doc{Text: "HiCache: host memory behind the KV cache, with `kv_bytes_per_token` and the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
+		Key: "enable_hierarchical_cache", Help: "enable HiCache: host memory that extends the KV cache", After: "radix-eviction-policy-config",
+		Doc: schema.Doc{Text: "HiCache: host memory that extends the KV cache. Requires `kv_bytes_per_token`; copies take the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
 	})
 	d.NumberIn(&h.Ratio, func(f float64) bool { return f > 0 }, "above 0", schema.Row{
-		Key: "hicache_ratio", Default: "2", Help: "host memory, as `factor` of the KV cache",
-		Doc: schema.Doc{Unit: "-", Text: "host memory, as a factor of the KV cache"},
+		Key: "hicache_ratio", Default: "2", Help: "size of the host memory of HiCache, as a `factor` of the KV cache",
+		Doc: schema.Doc{Unit: "-", Text: "size of the host memory of HiCache, as a factor of the KV cache"},
 	})
 	d.Ratio(&h.SizeGB, schema.Row{
-		Key: "hicache_size", Default: "by --hicache-ratio", Help: "host memory in `GB`",
-		Doc: schema.Doc{Unit: "10⁹ bytes", Default: "-", Text: "host memory, instead of the factor"},
+		Key: "hicache_size", Default: "by --hicache-ratio", Help: "size of the host memory of HiCache in `GB`",
+		Doc: schema.Doc{Unit: "10⁹ bytes", Default: "-", Text: "size of the host memory of HiCache, instead of `hicache_ratio`"},
 	})
 	d.Count(&h.Layers, schema.Row{
-		Key: "hicache_layers", Default: "the model's, or 32", Help: "`layers` of the model, for loads from the host layer by layer", After: "hicache-write-policy",
-		Doc: schema.Doc{Text: "layers of the model; each layer of a pass waits for its part of a load from the host"},
+		Key: "hicache_layers", Default: "the model's, or 32", Help: "number of `layers` of the model; HiCache loads KV from host memory layer by layer", After: "hicache-write-policy",
+		Doc: schema.Doc{Text: "number of layers of the model; each layer of a pass waits until its KV is loaded from host memory"},
 	})
 	h.Policy = d.Name(schema.Row{
-		Key: "hicache_write_policy", Default: "write_through", Help: "when pages are copied to the host: write_through, write_through_selective or write_back, by `name`", After: "hicache-size", Names: writePolicies(),
-		Doc: schema.Doc{Text: "when pages are copied to the host: write_through, when they are cached; write_through_selective, the second time; write_back, when they are evicted"},
+		Key: "hicache_write_policy", Default: "write_through", Help: "when HiCache copies pages to host memory, by `name`: write_through, write_through_selective or write_back", After: "hicache-size", Names: writePolicies(),
+		Doc: schema.Doc{Text: "when HiCache copies pages to host memory: write_through (when they are cached), write_through_selective (at the second hit) or write_back (when they are evicted)"},
 	})
 	h.Storage.declare(d)
 }
@@ -63,17 +63,17 @@ const usualRetries = 8
 
 func (s *StorageSettings) declare(d *schema.Decl) {
 	s.Backend = d.Name(schema.Row{
-		Key: "hicache_storage_backend", Default: "none", Help: "storage behind host memory, by SGLang's `name`; all are simulated alike", After: "hicache-layers", Names: storageBackends(),
-		Doc: schema.Doc{Text: "storage behind host memory, by a name of SGLang's (file, mooncake, hf3fs, nixl, ...), which are simulated alike; not with write_back"},
+		Key: "hicache_storage_backend", Default: "none", Help: "storage backend of HiCache, by its `name` in SGLang; all backends are simulated alike", After: "hicache-layers", Names: storageBackends(),
+		Doc: schema.Doc{Text: "storage backend of HiCache, by its name in SGLang (file, mooncake, hf3fs, nixl, ...); all backends are simulated alike. Not with write_back"},
 	})
 	s.Policy = d.Name(schema.Row{
-		Key: "hicache_storage_prefetch_policy", Default: "timeout", Help: "how long requests wait for storage: timeout, best_effort or wait_complete, by `name`", Names: prefetchPolicies(),
-		Doc: schema.Doc{Text: "how long requests wait for storage: timeout; best_effort, not at all; wait_complete"},
+		Key: "hicache_storage_prefetch_policy", Default: "timeout", Help: "how long a request waits for pages from storage, by `name`: timeout, best_effort or wait_complete", Names: prefetchPolicies(),
+		Doc: schema.Doc{Text: "how long a request waits for pages from storage: timeout (until a timeout), best_effort (not at all) or wait_complete (until all pages arrive)"},
 	})
 	retries := usualRetries
 	d.Size(&retries, schema.Row{
-		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "`times` that a request asks storage again, must be 0",
-		Doc: schema.Doc{Text: "repeated queries of storage by a request: 0 with a backend; other values are not simulated"},
+		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "maximum number of `times` that a request queries storage again; must be 0 with a storage backend",
+		Doc: schema.Doc{Text: "maximum number of times that a request queries storage again; must be 0 with a storage backend, as retries are not simulated"},
 	})
 	if s.Backend != "" && retries > 0 {
 		d.Fail("hicache_storage_prefetch_retry_max_attempts", strconv.Itoa(retries), "0 with hicache_storage_backend: that requests ask storage again is not simulated")
@@ -83,13 +83,22 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 	}
 	const extra = "hicache_storage_backend_extra_config"
 	d.Members(schema.Row{
-		Key: "hicache_storage_backend_extra_config", Default: "{}", Help: "`JSON` object of prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token",
-		Doc: schema.Doc{Default: "-", Text: "an object of `prefetch_threshold` (256 tokens), `prefetch_timeout_base` (1 s) and `prefetch_timeout_per_ki_token` (0.25 s)"},
+		Key: "hicache_storage_backend_extra_config", Default: "{}", Help: "parameters of the storage backend, a `JSON` object: prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token",
+		Doc: schema.Doc{Default: "-", Text: "parameters of the storage backend, an object: `prefetch_threshold`, `prefetch_timeout_base` and `prefetch_timeout_per_ki_token`"},
 	}, func(m *schema.Decl) {
 		m.Place(extra + ".")
-		m.Count(&s.Threshold, schema.Row{Key: "prefetch_threshold"})
-		m.Ratio(&s.Timeout, schema.Row{Key: "prefetch_timeout_base"})
-		m.Ratio(&s.TimeoutPerKiToken, schema.Row{Key: "prefetch_timeout_per_ki_token"})
+		m.Count(&s.Threshold, schema.Row{
+			Key: "prefetch_threshold",
+			Doc: schema.Doc{Unit: "tokens", Default: "256", Text: "minimum number of tokens in storage for which a request fetches pages"},
+		})
+		m.Ratio(&s.Timeout, schema.Row{
+			Key: "prefetch_timeout_base",
+			Doc: schema.Doc{Unit: "s", Default: "1", Text: "fixed part of the timeout of a fetch"},
+		})
+		m.Ratio(&s.TimeoutPerKiToken, schema.Row{
+			Key: "prefetch_timeout_per_ki_token",
+			Doc: schema.Doc{Unit: "s", Default: "0.25", Text: "part of the timeout of a fetch per 1024 tokens"},
+		})
 	})
 	if s.Backend == "" {
 		for _, key := range []string{"hicache_storage_prefetch_policy", extra} {

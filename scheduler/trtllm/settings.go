@@ -70,42 +70,42 @@ func (s *Settings) Declare(d *schema.Decl) {
 	d.Alone("trtllm")
 	own := d.Own()
 	d.Size(&s.MaxBatch, schema.Row{
-		Key: "max_batch_size", Value: 2048, Help: "`requests` that are active at once", After: "num-reserved-decode-tokens",
-		File: schema.File{Place: 300, Help: "requests that are active at once on a TensorRT-LLM worker"},
-		Doc:  schema.Doc{Text: "requests that are active at once"},
+		Key: "max_batch_size", Value: 2048, Help: "maximum number of `requests` that are active on a worker at once", After: "num-reserved-decode-tokens",
+		File: schema.File{Place: 300, Help: "maximum number of requests that are active on a TensorRT-LLM worker at once"},
+		Doc:  schema.Doc{Text: "maximum number of requests that are active on a worker at once"},
 	})
 	d.Size(&s.MaxTokens, schema.Row{
-		Key: "max_num_tokens", Value: 8192, Help: "`tokens` per pass",
-		File: schema.File{Place: 310, Help: "tokens that a TensorRT-LLM worker computes per pass"},
+		Key: "max_num_tokens", Value: 8192, Help: "maximum number of `tokens` per pass",
+		File: schema.File{Place: 310, Help: "maximum number of tokens that a TensorRT-LLM worker computes per pass"},
 		Knob: schema.Knob{Label: "max_num_tokens (TensorRT-LLM)", Preset: "8192", Steps: "512 1024 2048 4096 8192 16384"},
-		Doc:  schema.Doc{Text: "tokens per pass; without chunked prefill longer prompts are rejected"},
+		Doc:  schema.Doc{Text: "maximum number of tokens per pass; without chunked prefill, longer prompts are rejected"},
 	})
 	s.Policy = cmp.Or(d.Name(schema.Row{
-		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "how requests are admitted, by `name`", Names: Policies(),
-		File: schema.File{Place: 320, Help: "how a TensorRT-LLM worker admits requests"},
+		Key: "capacity_scheduler_policy", Default: Policies()[0], Help: "policy that admits requests, by `name`: GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS", Names: Policies(),
+		File: schema.File{Place: 320, Help: "policy by which a TensorRT-LLM worker admits requests"},
 		Knob: schema.Knob{Label: "Capacity policy (TensorRT-LLM)", Preset: Policies()[0]},
-		Doc:  schema.Doc{Text: "how requests are admitted (docs/rules/trtllm.md#capacity): GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS"},
+		Doc:  schema.Doc{Text: "policy that admits requests: GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS (docs/rules/trtllm.md#capacity)"},
 	}), Policies()[0])
 	d.Bool(&s.Chunked, schema.Row{
-		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "cut prompts that exceed the rest of a pass",
-		File: schema.File{Place: 330, Help: "cut prompts that exceed the rest of a pass of a TensorRT-LLM worker"},
+		Key: "enable_chunked_prefill", Flag: "enable-chunked-context", Help: "split prompts that exceed the free tokens of a pass",
+		File: schema.File{Place: 330, Help: "split prompts that exceed the free tokens of a pass of a TensorRT-LLM worker"},
 		Knob: schema.Knob{Label: "Chunked prefill (TensorRT-LLM)", Preset: "false"},
-		Doc:  schema.Doc{Text: "cut prompts that exceed the rest of a pass"},
+		Doc:  schema.Doc{Text: "split prompts that exceed the free tokens of a pass"},
 	})
 	s.Chunking = cmp.Or(d.Name(schema.Row{
-		Key: "context_chunking_policy", Default: chunkingNames()[0], Help: "how prompts are cut, by `name`", Names: chunkingNames(),
-		File: schema.File{Place: 340, Help: "how a TensorRT-LLM worker cuts prompts"},
-		Doc:  schema.Doc{Text: "how prompts are cut: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS"},
+		Key: "context_chunking_policy", Default: chunkingNames()[0], Help: "policy that splits prompts into chunks, by `name`: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS", Names: chunkingNames(),
+		File: schema.File{Place: 340, Help: "policy by which a TensorRT-LLM worker splits prompts into chunks"},
+		Doc:  schema.Doc{Text: "policy that splits prompts into chunks: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS"},
 	}), chunkingNames()[0])
 	d.Bool(&s.NoOverlap, schema.Row{
-		Key: "disable_overlap_scheduler", Help: "plan each pass after the pass before it has ended",
-		File: schema.File{Place: 350, Help: "plan each pass after the pass before it has ended"},
-		Doc:  schema.Doc{Text: "a pass is planned after the pass before it has ended, not while it runs"},
+		Key: "disable_overlap_scheduler", Help: "plan each pass after the end of the previous pass, not while it runs",
+		File: schema.File{Place: 350, Help: "plan each pass after the end of the previous pass, not while it runs"},
+		Doc:  schema.Doc{Text: "plan each pass after the end of the previous pass, not while it runs"},
 	})
 	s.Waiting = cmp.Or(d.Name(schema.Row{
-		Key: "waiting_queue_policy", Default: WaitingPolicies()[0], Help: "order in which requests become active, by `name`", Names: WaitingPolicies(),
-		File: schema.File{Place: 322, Help: "order in which requests become active on a TensorRT-LLM worker"},
-		Doc:  schema.Doc{Text: "order in which waiting requests become active: fcfs, or priority (the most urgent first, by the `priority` of the trace)"},
+		Key: "waiting_queue_policy", Default: WaitingPolicies()[0], Help: "order of the waiting queue, by `name`: fcfs or priority (most urgent first)", Names: WaitingPolicies(),
+		File: schema.File{Place: 322, Help: "order of the waiting queue of a TensorRT-LLM worker"},
+		Doc:  schema.Doc{Text: "order of the waiting queue: fcfs, or priority (most urgent first, by the `priority` of the trace)"},
 	}), WaitingPolicies()[0])
 	s.declareReuse(d)
 	s.declareRetention(d)
@@ -117,39 +117,39 @@ func (s *Settings) Declare(d *schema.Decl) {
 
 func (s *Settings) declareReuse(d *schema.Decl) {
 	d.Bool(&s.Partial, schema.Row{
-		Key: "enable_partial_reuse", Value: true, Help: "reuse blocks of which only the first tokens match; =false turns it off",
-		File: schema.File{Place: 352, Help: "reuse KV blocks of which only the first tokens match"},
-		Doc:  schema.Doc{Text: "blocks of which only the first tokens match are reused"},
+		Key: "enable_partial_reuse", Value: true, Help: "reuse a KV block if only its first tokens match; =false disables it",
+		File: schema.File{Place: 352, Help: "reuse a KV block if only its first tokens match"},
+		Doc:  schema.Doc{Text: "reuse a KV block if only its first tokens match"},
 	})
 	d.Bool(&s.Copy, schema.Row{
-		Key: "copy_on_partial_reuse", Value: true, Help: "copy such blocks if they are in use; =false turns it off",
-		File: schema.File{Place: 354, Help: "copy such blocks if they are in use"},
-		Doc:  schema.Doc{Text: "such blocks are copied if they are in use"},
+		Key: "copy_on_partial_reuse", Value: true, Help: "copy a partially matching KV block that is in use; =false disables it",
+		File: schema.File{Place: 354, Help: "copy a partially matching KV block that is in use"},
+		Doc:  schema.Doc{Text: "copy a partially matching KV block that is in use"},
 	})
 	d.Size(&s.HostBytes, schema.Row{
-		Key: "host_cache_size", Help: "`bytes` of host memory behind the KV blocks",
-		File: schema.File{Place: 360, Help: "bytes of host memory behind the KV blocks of a TensorRT-LLM worker"},
+		Key: "host_cache_size", Help: "host memory that extends the KV cache, in `bytes`",
+		File: schema.File{Place: 360, Help: "host memory that extends the KV cache of a TensorRT-LLM worker, in bytes"},
 		Knob: schema.Knob{Label: "Host KV cache (bytes, TensorRT-LLM)", Preset: "0", Steps: "0 4294967296 8589934592 17179869184 34359738368 68719476736 137438953472"},
-		Doc:  schema.Doc{Text: "host memory behind the KV blocks of a worker, or of each data-parallel rank, with `kv_bytes_per_token` and the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
+		Doc:  schema.Doc{Text: "host memory that extends the KV cache of a worker, or of each data-parallel rank. Requires `kv_bytes_per_token`; copies take the bandwidths of KV offload (docs/hardware.md#kv-offload-to-host-memory)"},
 	})
 	d.Size(&s.WaitIters, schema.Row{
-		Key: "batch_wait_timeout_iters", Help: "at most this `number` of passes that prompts wait for more tokens",
-		File: schema.File{Place: 362, Help: "passes that prompts wait for more tokens on a TensorRT-LLM worker"},
-		Doc:  schema.Doc{Text: "longest wait of prompts for more tokens"},
+		Key: "batch_wait_timeout_iters", Help: "maximum `number` of passes that prompts wait for more prompt tokens",
+		File: schema.File{Place: 362, Help: "maximum number of passes that prompts wait for more prompt tokens on a TensorRT-LLM worker"},
+		Doc:  schema.Doc{Text: "maximum number of passes that prompts wait for more prompt tokens"},
 	})
 	d.NumberIn(&s.WaitRatio, func(f float64) bool { return f >= 0 && f <= 1 }, "0 to 1", schema.Row{
-		Key: "batch_wait_max_tokens_ratio", Help: "`share` of max_num_tokens above which prompts do not wait",
-		File: schema.File{Place: 364, Help: "share of max-num-tokens above which prompts do not wait"},
-		Doc:  schema.Doc{Text: "share of `max_num_tokens` above which prompts do not wait"},
+		Key: "batch_wait_max_tokens_ratio", Help: "prompts wait only in passes with fewer tokens than this `share` of max_num_tokens",
+		File: schema.File{Place: 364, Help: "prompts wait only in passes with fewer tokens than this share of max-num-tokens"},
+		Doc:  schema.Doc{Text: "prompts wait only in passes with fewer tokens than this share of `max_num_tokens`"},
 	})
 }
 
 // declareRetention declares the retention priorities, and the maximum number of KV events.
 func (s *Settings) declareRetention(d *schema.Decl) {
 	d.String(&s.Ranges, schema.Row{
-		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, as `FIRST-END:PRIORITY:MS`, with commas between",
+		Key: "token_range_retention", Default: "none", Help: "retention priorities of prompt blocks, a comma-separated list of `FIRST-END:PRIORITY:MS`",
 		File: schema.File{Place: 366, Help: "retention priorities of prompt blocks"},
-		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the token that a block begins with. `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s and the rest 20 (docs/rules/trtllm.md#retention-priorities)"},
+		Doc:  schema.Doc{Default: "none", Text: "retention priorities of prompt blocks, by the first token of a block. `0-1024:80:30000,1024-:20` gives the first 1,024 tokens priority 80 for 30 s, and all later tokens priority 20 (docs/rules/trtllm.md#retention-priorities)"},
 	})
 	if s.Ranges != "" && d.OK() {
 		if _, err := ParseRanges(s.Ranges); err != nil {
@@ -157,19 +157,19 @@ func (s *Settings) declareRetention(d *schema.Decl) {
 		}
 	}
 	d.Size(&s.Answer, schema.Row{
-		Key: "decode_retention_priority", Value: DefaultPriority, Help: "retention `priority` of blocks of answers, 0 to 100",
-		File: schema.File{Place: 368, Help: "retention priority of blocks of answers"},
-		Doc:  schema.Doc{Unit: "priority", Text: "retention priority of blocks of answers, 0 to 100"},
+		Key: "decode_retention_priority", Value: DefaultPriority, Help: "retention `priority` of answer blocks, 0 to 100",
+		File: schema.File{Place: 368, Help: "retention priority of answer blocks"},
+		Doc:  schema.Doc{Unit: "priority", Text: "retention priority of answer blocks, 0 to 100"},
 	})
 	d.Size(&s.AnswerMs, schema.Row{
-		Key: "decode_duration_ms", Help: "`ms` for which blocks of answers keep it, 0 for ever",
-		File: schema.File{Place: 370, Help: "ms for which blocks of answers keep their priority"},
-		Doc:  schema.Doc{Text: "time for which blocks of answers keep it after their request; 0: for ever"},
+		Key: "decode_duration_ms", Help: "time in `ms` for which answer blocks keep their retention priority; 0: no limit",
+		File: schema.File{Place: 370, Help: "ms for which answer blocks keep their retention priority"},
+		Doc:  schema.Doc{Text: "time for which answer blocks keep their retention priority after the end of the request; 0: no limit"},
 	})
 	d.Size(&s.Events, schema.Row{
-		Key: "event_buffer_max_size", Help: "at most this `number` of KV events per pass, 0 for all; the oldest are dropped and counted",
+		Key: "event_buffer_max_size", Help: "maximum `number` of KV events per pass; the oldest events are dropped and counted; 0: no limit",
 		File: schema.File{Place: 372, Help: "maximum number of KV events per pass of a TensorRT-LLM worker"},
-		Doc:  schema.Doc{Text: "maximum number of KV events per pass; the oldest are dropped and counted (`dropped_kv_events`). 0: all (the engine itself publishes none)"},
+		Doc:  schema.Doc{Text: "maximum number of KV events per pass; the oldest events are dropped and counted (`dropped_kv_events`). 0: no limit (the real engine then publishes no events)"},
 	})
 }
 
@@ -180,13 +180,13 @@ func (b *Balance) declare(d *schema.Decl) {
 		Doc:  schema.Doc{Text: "ranks of data-parallel attention compute prompts in the same passes (`attention_dp_config`)"},
 	})
 	d.Size(&b.TimeoutIters, schema.Row{
-		Key: "timeout_iters", Value: 50, Help: "`passes` after which prompts no longer wait for prompts of other ranks",
-		File: schema.File{Place: 376, Help: "passes that prompts wait for those of other ranks"},
-		Doc:  schema.Doc{Text: "longest wait of prompts for those of other ranks"},
+		Key: "timeout_iters", Value: 50, Help: "maximum number of `passes` that prompts wait for prompts of other ranks",
+		File: schema.File{Place: 376, Help: "maximum number of passes that prompts wait for prompts of other ranks"},
+		Doc:  schema.Doc{Text: "maximum number of passes that prompts wait for prompts of other ranks"},
 	})
 	d.Size(&b.WaitIters, schema.Row{
-		Key: "batching_wait_iters", Value: 10, Help: "`passes` that prompts of all ranks wait at most for more of them",
-		File: schema.File{Place: 378, Help: "passes that prompts of all ranks wait for more of them"},
-		Doc:  schema.Doc{Text: "wait of prompts of all ranks for more prompts"},
+		Key: "batching_wait_iters", Value: 10, Help: "maximum number of `passes` that the prompts of all ranks wait for more prompts",
+		File: schema.File{Place: 378, Help: "maximum number of passes that the prompts of all ranks wait for more prompts"},
+		Doc:  schema.Doc{Text: "maximum number of passes that the prompts of all ranks wait for more prompts"},
 	})
 }

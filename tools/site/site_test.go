@@ -157,8 +157,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, row := range []string{
-		"| `completed_requests` | requests | that count | 1234.568 |\n",
-		"| `p99_ttft_ms` | ms | TTFT: arrival to first token: 99th percentile | 1234.568 |\n",
+		"| `completed_requests` | requests | number of completed requests that the report counts | 1234.568 |\n",
+		"| `p99_ttft_ms` | ms | TTFT (time from arrival to first token): 99th percentile | 1234.568 |\n",
 	} {
 		if !strings.Contains(page, row) {
 			t.Errorf("no row %q in\n%s", row, page)
@@ -177,7 +177,7 @@ func TestLists(t *testing.T) {
 	s := &site{places: map[string]string{"docs/hardware.md": "hardware.md"}}
 	settings, flags := s.linkDocuments(writeSettings()), writeOtherTools()
 	for _, row := range []string{
-		"| `max_num_active_seqs` |  |  | none | requests that run at once, a further limit in addition to `max_num_seqs` |\n",
+		"| `max_num_active_seqs` |  |  | none | second limit of requests that run on a worker at once, in addition to `max_num_seqs` |\n",
 		"a GPU by its memory ([docs/hardware.md](../hardware.md#defaults-with-a-gpu))", "\n## SGLang\n",
 	} {
 		if !strings.Contains(settings, row) {

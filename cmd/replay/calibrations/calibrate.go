@@ -58,18 +58,23 @@ func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate [RUN...]",
 		Short: "Fit pass times to a measured run of a real server",
-		Long: `Fit the time of forward passes to the measured times of a real server's
-requests, by replaying them through its scheduler again and again.
+		Long: `Fit the time of forward passes to the measured request times of a real server.
+The fit replays the requests through the simulated scheduler many times.
 
-Each RUN is a directory with requests.jsonl (arrival, admission, first and last
-token of each request), meta.json (the server's settings) and, if there is one,
-timeseries.csv; or with the output of AIPerf, vllm bench serve or BLIS, and the
-server's log; or a file of these. A server with settings that are not modelled
-is refused. Several runs of one server, at other loads, are fitted together,
-and each is judged by a fit to the remaining runs.
+Each RUN is one of:
+  - a directory with requests.jsonl (arrival, admission, first and last token of
+    each request), meta.json (settings of the server), and optionally
+    timeseries.csv
+  - a directory with the output of AIPerf, vllm bench serve or BLIS, and the log
+    of the server
+  - one of these files
 
-The profile is for --timing-profile. docs/calibration.md describes the errors,
-docs/accuracy.md lists those of measured servers.`,
+A server with settings that are not simulated is rejected. Several runs of one
+server at different loads are fitted together; each run is tested with a fit to
+the other runs.
+
+--timing-profile reads the profile. docs/calibration.md describes the errors,
+and docs/accuracy.md lists the errors for measured servers.`,
 		Example: `  replay calibrate runs/h100_llama-3.1-8b --holdout 0.5 --profile h100.json
   replay calibrate runs/h100_llama-3.1-8b --prompts prompts.jsonl
   replay calibrate runs/rate-5 runs/rate-8 --gpu h100 --profile h100.json
@@ -90,21 +95,21 @@ docs/accuracy.md lists those of measured servers.`,
 func (f *calibration) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
 	f.rules = cli.Choice{Names: []string{"vllm", "reference"}, Value: "vllm"}
-	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: a line per request, in order, with input_length and hash_ids")
-	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
-	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of requests to hold out: a fit to the other requests is judged on the last ones, then on the first")
+	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: one line per request, in order, with input_length and hash_ids")
+	fs.IntVar(&f.block, "prompt-block-size", 16, "number of `tokens` per hash id in --prompts")
+	fs.Float64Var(&f.holdout, "holdout", 0, "`share` of held-out requests: a fit to all other requests is tested on the last requests, and another fit on the first")
 	fs.StringVar(&f.profile, "profile", "", "write the profile to `FILE`")
-	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "KV `blocks` of the server, if meta.json does not have them")
-	fs.IntVar(&f.atOnce, "max-in-flight", 0, "`K` requests in flight of a closed loop, if no file next to its turns has the number")
+	fs.IntVar(&f.blocks, "num-gpu-blocks", 0, "number of KV `blocks` of the server, if meta.json lacks it")
+	fs.IntVar(&f.atOnce, "max-in-flight", 0, "number `K` of requests in flight in a closed loop, if no file of the run has it")
 	f.engine = cli.Choice{Names: []string{"vllm", "sglang", "trtllm"}}
-	fs.Var(&f.engine, "engine", "engine of the server, by `name`: vllm, sglang or trtllm, if the run does not have it")
-	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, if the run does not have it")
-	fs.StringVar(&f.pair, "transfers", "", "`directory` of measured KV transfers from prefill to decode servers: logs, metrics or requests; without RUN only transfers are fitted")
-	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, if the run does not have it or its name is not in replay models")
-	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, for settings that meta.json does not have")
-	fs.Var(&f.rules, "scheduler-profile", "rules of the simulated scheduler, by `name`: vllm (those of the server's release) or reference")
+	fs.Var(&f.engine, "engine", "engine of the server, by `name`: vllm, sglang or trtllm, if the run lacks it")
+	fs.StringVar(&f.gpu, "gpu", "", "GPU of the server, by `name`, if the run lacks it")
+	fs.StringVar(&f.pair, "transfers", "", "`directory` of measured KV transfers from prefill to decode servers (logs, metrics or requests); without RUN, only transfers are fitted")
+	fs.StringVar(&f.model, "model", "", "model of the server, by `name` or the path of its config.json, if the run lacks it or replay models does not list it")
+	fs.StringVar(&f.file, "deployment", "", "YAML `file` of GPU, model and engine, written by replay init, for settings that meta.json lacks")
+	fs.Var(&f.rules, "scheduler-profile", "rules of the simulated scheduler, by `name`: vllm (of the server's release) or reference (of dynamo.replay)")
 	f.warmup.bind(fs)
-	fs.StringVar(&f.html, "html", "", "draw the errors, and measured against simulated, as a web page, `FILE`")
+	fs.StringVar(&f.html, "html", "", "write the errors, and measured against simulated times, to `FILE`, as a web page")
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 

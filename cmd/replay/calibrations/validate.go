@@ -42,14 +42,13 @@ func NewValidateCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate RUN",
 		Short: "Compare a replay of a measured run with the measurement",
-		Long: `Replay the requests of a measured run at their arrivals, on a deployment, a
-profile or data sheets, and print how far the simulation is from the
-measurement, and both side by side.
+		Long: `Replay the requests of a measured run at their arrival times, and print the
+measured and the simulated values, with the errors. Pass times are from a
+deployment file, a profile or data sheets; nothing is fitted.
 
-RUN is a directory as replay calibrate reads it, or a result of AIPerf, vllm
-bench serve, sglang.bench_serving or GuideLLM. Settings of the server that
-neither flags nor files have are those of its meta.json, if there is one;
-nothing is fitted.`,
+RUN is a directory as for replay calibrate, or a result of AIPerf, vllm bench
+serve, sglang.bench_serving or GuideLLM. Settings that neither flags nor files
+have are read from the meta.json of the run, if it exists.`,
 		Example: `  replay validate runs/h100_llama-3.1-8b --deployment h100.yaml
   replay validate runs/h100_llama-3.1-8b --timing-profile h100.json
   replay validate runs/four-pods --deployment pod.yaml --workers 4 --router kv
@@ -68,13 +67,13 @@ nothing is fitted.`,
 
 func (f *validation) bindFlags(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"text", "json"}, Value: "text"}
-	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: a line per request, in order, with input_length and hash_ids")
-	fs.IntVar(&f.block, "prompt-block-size", 16, "`tokens` that an id of --prompts stands for")
-	fs.Float64Var(&f.within, "tolerance", 0, "exit with 3 when a mean over all requests is off by more than this `share`, as 0.1")
+	fs.StringVar(&f.prompts, "prompts", "", "`file` of shared prompt prefixes: one line per request, in order, with input_length and hash_ids")
+	fs.IntVar(&f.block, "prompt-block-size", 16, "number of `tokens` per hash id in --prompts")
+	fs.Float64Var(&f.within, "tolerance", 0, "exit with code 3 if a mean is off by more than this `share`, as 0.1")
 	fs.Float64Var(&f.within, "within", 0, "as --tolerance, a `share`")
 	cli.Hide(fs, "within")
-	fs.StringArrayVar(&f.repeats, "repeat", nil, "another run of the same requests on the same server, a `DIR`: the difference is the noise of the server; repeatable")
-	fs.StringVar(&f.html, "html", "", "draw measured against simulated, by request and over time, as a web page, `FILE`")
+	fs.StringArrayVar(&f.repeats, "repeat", nil, "`DIR` of another run of the same requests on the same server, to measure the noise of the server; repeatable")
+	fs.StringVar(&f.html, "html", "", "write measured and simulated times to `FILE`, as a web page")
 	f.warmup.bind(fs)
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }

@@ -17,7 +17,7 @@ type warmup struct {
 }
 
 func (w *warmup) bind(fs *pflag.FlagSet) {
-	fs.Var(w, "warmup", "`time` from the start that is not judged: 15s")
+	fs.Var(w, "warmup", "warm-up `time` from the start, as 15s: requests of this time are not compared")
 }
 
 func (w *warmup) Type() string { return "duration" }

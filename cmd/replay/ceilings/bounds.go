@@ -35,13 +35,13 @@ func NewBoundsCommand(s cli.Streams) *cobra.Command {
 	ages := ""
 	cmd := &cobra.Command{
 		Use:   "bounds [FILE]",
-		Short: "Compare each policy with its ceiling",
-		Long: `Replay a workload under round robin, under the KV router and under the one that
---router names. Then replay it without one limit at a time: with a cache that
-never evicts, transfers that take no time, or a worker for each request; and
-with the signals of workers as late as --signal-ages sets.
-The ceiling has all of it at once: each request alone on an engine that has
-cached every prompt before it. No policy is faster.
+		Short: "Compare router policies with the best possible result",
+		Long: `Replay a workload with round robin, with the KV router and with the router of
+--router. Then remove one limit at a time: a cache that never evicts, transfers
+that take no time, or one worker per request. Also replay it with worker signals
+of the ages of --signal-ages.
+The ceiling removes all limits at once: each request runs alone on an engine
+that has cached every earlier prompt. No policy is faster.
 
 With --max-in-flight the workload is replayed in closed loop.`,
 		Example: `  replay bounds requests.jsonl --workers 8
@@ -59,7 +59,7 @@ With --max-in-flight the workload is replayed in closed loop.`,
 		},
 	}
 	o.Bind(cmd)
-	cmd.Flags().StringVar(&ages, agesFlag, "100ms,1s,5s", "ages of what routers learn of workers, `times`, or none")
+	cmd.Flags().StringVar(&ages, agesFlag, "100ms,1s,5s", "ages of the worker signals that routers read, comma-separated `times`, or none")
 	for _, name := range refusedInBounds(o) {
 		if o.Set.Lookup(name) != nil {
 			cli.Hide(o.Set, name)

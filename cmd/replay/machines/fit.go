@@ -31,10 +31,11 @@ func NewFitCommand(s cli.Streams) *cobra.Command {
 	f := &fitFlags{}
 	cmd := &cobra.Command{
 		Use:   "fit --model MODEL [--gpu GPU]",
-		Short: "List the GPUs that a model fits, and the KV cache that it leaves",
-		Long: `Budget the memory of a GPU: weights, activations of the largest pass, graphs,
-libraries, and what is left for KV blocks. Without --gpu all GPUs are tried,
-without --tp the least that fits and its doubles up to 8.`,
+		Short: "List the GPUs that a model fits on, and its memory for KV cache",
+		Long: `Compute how a model fills the memory of a GPU: weights, activations of the
+largest pass, CUDA graphs, libraries, and the memory left for KV blocks. Without
+--gpu all GPUs are listed. Without --tp, the smallest tensor parallelism that
+fits is listed, and its doubles up to 8.`,
 		Example: `  replay fit --model llama-3.1-70b
   replay fit --model deepseek-v3 --gpu h200 --tp 8 --kv-cache-dtype fp8`,
 		Args: cli.NoArgs,
@@ -63,7 +64,7 @@ without --tp the least that fits and its doubles up to 8.`,
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
 		f.Hardware.Bind(fs)
 		fs.IntVar(&f.seqs, "max-num-seqs", 256, "`requests` a worker runs at once")
-		fs.IntVar(&f.batch, "max-num-batched-tokens", 8192, "`tokens` of a pass")
+		fs.IntVar(&f.batch, "max-num-batched-tokens", 8192, "maximum number of `tokens` per pass")
 		fs.IntVar(&f.block, "block-size", 16, "`tokens` per KV block")
 		for _, name := range []string{"max-num-seqs", "max-num-batched-tokens"} {
 			fs.Lookup(name).DefValue = "as the engine's server"

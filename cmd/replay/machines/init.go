@@ -23,10 +23,10 @@ func NewInitCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [--from FILE]",
 		Short: "Write a deployment file: GPU, model, parallelism and engine",
-		Long: `Write a commented deployment file for --deployment. With --from its settings
-are those of a server's start-up log, of its command, or of its Kubernetes
-manifest. A log of TensorRT-LLM has the KV blocks only. Fill in the missing
-settings, such as the GPU.`,
+		Long: `Write a commented deployment file for --deployment. --from reads settings from
+the start-up log of a server, from its command or from its Kubernetes manifest.
+A log of TensorRT-LLM has only the KV blocks. Fill in missing settings, such as
+the GPU.`,
 		Example: `  replay init --gpu h100 --model llama-3.1-70b --out llama.yaml
   replay init --from vllm.log --gpu h100 --out pod.yaml
   replay trace requests.jsonl --deployment pod.yaml --workers 4`,
@@ -34,10 +34,10 @@ settings, such as the GPU.`,
 		RunE: func(*cobra.Command, []string) error { return f.write(s) },
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.from, "from", "", "start-up log of a vLLM or SGLang server, or the shell script or Kubernetes manifest that starts it, a `file`")
+		fs.StringVar(&f.from, "from", "", "`file` to read settings from: start-up log of a server, or the shell script or Kubernetes manifest that starts it")
 		fs.StringVar(&f.gpu, "gpu", "", "GPU of the workers, by `name`")
 		fs.StringVar(&f.model, "model", "", "model of the workers, by `name` or the path of its config.json")
-		fs.StringVar(&f.out, "out", "", "new `file` to write; default: standard output")
+		fs.StringVar(&f.out, "out", "", "`file` to write, which must not exist (default: standard output)")
 	})
 }
 

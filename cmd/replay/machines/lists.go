@@ -31,11 +31,10 @@ func newListCommand(cmd *cobra.Command, list func(output string) error, more ...
 func NewGPUsCommand(s cli.Streams) *cobra.Command {
 	return newListCommand(&cobra.Command{
 		Use:   "gpus",
-		Short: "List the GPUs that --gpu takes",
-		Long: `List the GPUs with known data sheets. Rates are of dense products. Prices are
-rough defaults for a GPU and an hour on demand: --gpu-cost sets yours. A
-file of your own GPUs, in the form that --output json writes, goes with
---gpu-file.`,
+		Short: "List the GPUs for --gpu",
+		Long: `List the GPUs with known data sheets. Rates are for dense matrix products.
+Prices are rough on-demand defaults for one GPU and one hour; --gpu-cost
+overrides them. --gpu-file adds GPUs from a file in the format of --output json.`,
 		Example: "  replay gpus\n  replay gpus --output json > mine.json",
 	}, func(output string) error {
 		if output == "json" {
@@ -55,11 +54,11 @@ func NewModelsCommand(s cli.Streams) *cobra.Command {
 	wide := false
 	return newListCommand(&cobra.Command{
 		Use:   "models",
-		Short: "List the models that --model takes",
-		Long: `List the models with known shapes: weights in billions (all, and the active
-weights of a token), bytes of KV cache per token of a short sequence,
-MiB of state per sequence for models with linear layers, and with --wide where
-the configuration is published. --model also takes the path of any config.json.`,
+		Short: "List the models for --model",
+		Long: `List the models with known shapes: parameters in billions (all, and active per
+token), bytes of KV cache per token of a short sequence, and MiB of state per
+sequence for models with linear layers. --wide adds the source of each
+configuration. --model also accepts the path of any config.json.`,
 		Example: "  replay models\n  replay fit --model ./my-model/config.json",
 	}, func(output string) error {
 		rows := modelRows()

@@ -34,9 +34,9 @@ func NewSettingsCommand(s cli.Streams) *cobra.Command {
 		Use:   "settings [NAME]...",
 		Short: "List all settings of a replay, with units, defaults and meanings",
 		Long: `List the settings of engines and hardware: the key in --engine-args, the flag,
-the unit, the default and the meaning. The other flags of replay trace that its
---help-all leaves out follow. A NAME is an engine (vllm, sglang or trtllm) or a
-part of a key or a flag.`,
+the unit, the default and the meaning. The list ends with the flags that replay
+trace --help-all omits. A NAME is an engine (vllm, sglang or trtllm), or a part
+of a key or flag.`,
 		Example: "  replay settings sglang\n  replay settings max_num_seqs",
 	}, nil)
 	cmd.Args = cobra.ArbitraryArgs

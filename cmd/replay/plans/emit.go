@@ -26,8 +26,8 @@ type emission struct {
 }
 
 func (e *emission) bind(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&e.targets, "emit", nil, "also write what starts the recommended cluster, for `targets` of\n"+strings.Join(launch.Targets(), ", "))
-	fs.StringVar(&e.dir, "emit-dir", "", "`directory` for the files of --emit; without it standard output")
+	fs.StringSliceVar(&e.targets, "emit", nil, "also write the files that start the recommended cluster, for comma-separated `targets`:\n"+strings.Join(launch.Targets(), ", "))
+	fs.StringVar(&e.dir, "emit-dir", "", "`directory` for the files of --emit (default: standard output)")
 }
 
 // check refuses targets that the plan cannot be written for.

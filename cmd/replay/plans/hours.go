@@ -32,12 +32,12 @@ type hourly struct {
 }
 
 func (f *hourly) bind(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.byHour, "by-hour", false, "also find the workers of each hour of the trace, next to a fixed size and HPA")
-	fs.BoolVar(&f.stream, "stream", false, "with --by-hour: keep few hours of the trace in memory, and plan the busiest one")
-	fs.Var(&f.begin, "trace-begins", "`day` of the week and time of the first request, as \"Mon 08:00\", for --by-hour")
-	fs.Float64Var(&f.quantile, "week-quantile", 1, "`share` of the weeks in which the workers of an hour of the week are enough, with --by-hour")
-	fs.DurationVar(&f.startup, "worker-startup", 0, "startup `time` of a worker, for --by-hour and its HPA")
-	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "target of HPA: a `number` of requests in flight on a worker; 0: that of the busiest hour")
+	fs.BoolVar(&f.byHour, "by-hour", false, "also plan the number of workers for each hour of the trace, and compare it with a fixed number and with HPA")
+	fs.BoolVar(&f.stream, "stream", false, "with --by-hour: keep only a few hours of the trace in memory, and plan for the busiest hour")
+	fs.Var(&f.begin, "trace-begins", "with --by-hour: `day` of the week and time of the first request, as \"Mon 08:00\"")
+	fs.Float64Var(&f.quantile, "week-quantile", 1, "with --by-hour: `share` of the weeks in which the workers planned for an hour of the week must be enough")
+	fs.DurationVar(&f.startup, "worker-startup", 0, "with --by-hour: startup `time` of a worker, also of HPA's workers")
+	fs.Float64Var(&f.hpaTarget, "hpa-target", 0, "with --by-hour: target of HPA, a `number` of requests in flight per worker; 0: the value of the busiest hour")
 }
 
 // byHour is the schedule of the best variant of a plan.

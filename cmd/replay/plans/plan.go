@@ -67,39 +67,39 @@ type planFlags struct {
 
 func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	f.topology = cli.Choice{Names: []string{"aggregated", "disaggregated", "both"}, Value: "aggregated"}
-	fs.Var(&f.slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
-	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that meet them")
-	fs.StringArrayVar(&f.try, "try", nil, "try values of a flag, `tp=2,4`; repeatable")
-	fs.StringArrayVar(&f.search.Vary, "vary", nil, "settings that the plan chooses: `names`, or values of a flag, tp=2,4; none: nothing; repeatable (default: all that are not given)")
-	fs.StringSliceVar(&f.search.Fix, "fix", nil, "settings that the plan does not choose, `names` as in --vary")
-	fs.StringSliceVar(&f.search.Allow, "allow", nil, "precisions of weights that the plan may choose, `names` as fp8")
-	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` after which a search of settings ends, with the plan of the best; 0: no end")
-	fs.IntVar(&f.search.replays, "replays", 0, "replays after which a search of settings ends, a `number`; 0: no end")
-	fs.Float64Var(&f.growth, "growth", 1, "plan for R times the load of the trace")
-	fs.BoolVar(&f.whatIf, "what-if", false, "also find what each objective costs: with its limit tighter and looser")
-	fs.Var(&f.topology, "topology", "`pools`: aggregated, disaggregated or both")
-	fs.IntVar(&f.most, "max-workers", 256, "largest `number` of workers tried")
-	fs.Var(&f.survive, "survive", "`number` of workers that may be gone, or zone")
-	fs.IntVar(&f.zones, "zones", 3, "`number` of zones of the workers, with --survive zone")
-	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "`GPUs` of a worker; 0: those of --tp, --pp and --dp, or of the timing profile")
-	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency")
-	fs.StringVar(&f.currency, "currency", "USD", "`name` of the currency of prices, for pages")
-	fs.StringVar(&f.candidates, "candidates", "", "also write a row for each choice of settings to `FILE`, .csv")
-	fs.Float64Var(&f.precision, "precision", 0.01, "relative `error` of the highest load")
-	fs.IntVar(&f.resamples, "resamples", 20, "resampled workloads, a `number`; 0: no bootstrap intervals")
-	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads in which objectives must be met; 0: the recorded workload alone")
-	fs.Float64Var(&f.modelError, "model-error", -1, "`error` of pass times, as 0.1: in nine of ten resamples passes are longer or shorter by at most this;\n-1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU,\n0.5 for other models, 0.1 by a fitted profile")
-	fs.BoolVar(&f.front, "front", true, "also measure clusters of other sizes and at other loads")
-	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "`number` of replays at once; the result does not depend on it")
+	fs.Var(&f.slo, "slo", "latency `objectives`: p99:ttft=2s over all requests, ttft=500ms,itl=30ms for each request")
+	fs.Float64Var(&f.attainment, "slo-attainment", 1, "`share` of requests that must meet --slo")
+	fs.StringArrayVar(&f.try, "try", nil, "flag and values to try, as `tp=2,4`; repeatable")
+	fs.StringArrayVar(&f.search.Vary, "vary", nil, "settings that the plan chooses: `names`, or a flag with values (tp=2,4); none: no settings; repeatable (default: all that are not given)")
+	fs.StringSliceVar(&f.search.Fix, "fix", nil, "`names` of settings that the plan does not choose (see --vary)")
+	fs.StringSliceVar(&f.search.Allow, "allow", nil, "`names` of weight precisions that the plan may choose, such as fp8")
+	fs.DurationVar(&f.search.budget, "time-budget", time.Minute, "`time` limit of the search for settings, which then reports the best settings found; 0: no limit")
+	fs.IntVar(&f.search.replays, "replays", 0, "maximum `number` of replays in the search for settings; 0: no limit")
+	fs.Float64Var(&f.growth, "growth", 1, "plan for `R` times the load of the trace")
+	fs.BoolVar(&f.whatIf, "what-if", false, "also plan with tighter and looser limits of each objective, to show its cost")
+	fs.Var(&f.topology, "topology", "worker `pools` to plan: aggregated, disaggregated, or both to compare them")
+	fs.IntVar(&f.most, "max-workers", 256, "maximum `number` of workers to try")
+	fs.Var(&f.survive, "survive", "`number` of workers that may fail, or zone")
+	fs.IntVar(&f.zones, "zones", 3, "`number` of zones that the workers are spread over, with --survive zone")
+	fs.IntVar(&f.gpus, "gpus-per-worker", 0, "number of `GPUs` per worker; 0: computed from --tp, --pp and --dp, or read from the timing profile")
+	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of one GPU for one hour, in any currency")
+	fs.StringVar(&f.currency, "currency", "USD", "`name` of the currency that web pages show")
+	fs.StringVar(&f.candidates, "candidates", "", "also write a row for each combination of settings to `FILE` (.csv)")
+	fs.Float64Var(&f.precision, "precision", 0.01, "accepted relative `error` of the highest load")
+	fs.IntVar(&f.resamples, "resamples", 20, "`number` of bootstrap resamples of the workload; 0: no confidence intervals")
+	fs.Float64Var(&f.confidence, "confidence", 0.95, "`share` of the resampled workloads in which the objectives must be met; 0: only the recorded workload counts")
+	fs.Float64Var(&f.modelError, "model-error", -1, "assumed relative `error` of pass times, as 0.1: in nine of ten resamples, passes are at most this share longer or shorter;\n-1: chosen by the source of pass times: the errors of published servers if these are known for the GPU and model, else 0.1 for a\nfitted profile, 0.15 for data sheets of dense models on one GPU, and 0.5 for other models")
+	fs.BoolVar(&f.front, "front", true, "also replay clusters of other sizes, and other loads")
+	fs.IntVar(&f.cores, "jobs", runtime.NumCPU(), "`number` of replays that run in parallel; the result does not depend on it")
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
-	fs.BoolVar(&f.wide, "wide", false, "lines and tables wider than 80 characters, with all columns")
+	fs.BoolVar(&f.wide, "wide", false, "print all columns, wider than 80 characters")
 	f.files.Bind(fs)
 	f.emission.bind(fs)
 	f.pooling.bind(fs)
 	f.hourly.bind(fs)
-	fs.StringVar(&f.document, "report-json", "", "also write what --output json prints to `FILE`")
-	fs.StringVar(&f.journal, "journal", "", "note finished replays in `FILE`, and reuse the replays that it has")
+	fs.StringVar(&f.document, "report-json", "", "also write the output of --output json to `FILE`")
+	fs.StringVar(&f.journal, "journal", "", "record finished replays in `FILE`, and reuse the replays recorded there")
 }
 
 // NewPlanCommand finds the smallest cluster that meets objectives.
@@ -121,9 +121,9 @@ func newPlanCommand(o *options.Options, f *planFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE] --slo OBJECTIVES",
 		Short: "Find the smallest cluster that meets objectives",
-		Long: `Find the smallest cluster that meets objectives on a workload, the objective
-that a smaller one misses, and the highest load. With --model and one or
-several --gpu it chooses settings too. With --workers the cluster is given.`,
+		Long: `Find the smallest cluster that meets latency objectives on a workload, and the
+highest load that it can serve. With --model and one or more --gpu the plan also
+chooses settings. With --workers the size of the cluster is fixed.`,
 		Example: `  replay plan requests.jsonl --slo p99:ttft=2s --gpu h100 --model llama-3.1-8b
   replay plan requests.jsonl --slo p99:ttft=2s --try tp=2,4 --topology both`,
 	}

@@ -25,8 +25,8 @@ type pooling struct {
 }
 
 func (p *pooling) bind(fs *pflag.FlagSet) {
-	fs.IntVar(&p.gpus, "gpus", 0, "`GPUs` of a pool that several --deployment share, each with its --trace")
-	fs.StringArrayVar(&p.traces, "trace", nil, "trace `FILE` of a deployment on the pool, in the order of --deployment; repeatable")
+	fs.IntVar(&p.gpus, "gpus", 0, "number of `GPUs` in a pool that several --deployment share, each with one --trace")
+	fs.StringArrayVar(&p.traces, "trace", nil, "trace `FILE` of each deployment on the pool of --gpus, in the order of --deployment; repeatable")
 }
 
 // isWanted reports whether deployments share a pool.

@@ -21,11 +21,11 @@ func NewPoliciesCommand(s cli.Streams) *cobra.Command {
 	var form cli.Choice
 	cmd := &cobra.Command{
 		Use:   "policies [name]",
-		Short: "List router policies to begin with, or print one",
-		Long: `List router policies in the form of a file, as --router-policy takes it. The
-output ends with the names for expressions in such files (docs/policies.md) and
-for rules of an autoscaler (docs/autoscaling.md). With a name, print that
-policy: it places every request where --router NAME does.`,
+		Short: "List router policies that can be edited, or print one",
+		Long: `List the router policies that are available as a file for --router-policy. The
+list ends with the names that expressions in such files (docs/policies.md) and
+rules of an autoscaler (docs/autoscaling.md) can use. With a name, print that
+policy as a file; it routes every request as --router NAME does.`,
 		Example: "  replay policies\n  replay policies kv > mine.yaml\n  replay trace requests.jsonl --workers 8 --router-policy mine.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -60,7 +60,7 @@ func makeCatalogue() *catalogue {
 	for _, name := range files.PolicyNames() {
 		help := policy.Name(name).Info().Help
 		if help == "" {
-			help = "the highest of llm-d's scores: cached prefix 3, free KV cache 2, short queue 2"
+			help = "the worker with the highest score of llm-d: weights 3 for cached prefix, 2 for free KV cache, 2 for a short queue"
 		}
 		c.Policies = append(c.Policies, entry{name, help})
 	}

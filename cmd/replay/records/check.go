@@ -33,8 +33,8 @@ type checking struct {
 func (c *checking) bindFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.update, "update", false, "write the values of the run as the baseline")
 	fs.StringVar(&c.junit, "junit", "", "also write the result to `FILE` as JUnit XML")
-	fs.StringVar(&c.markdown, "markdown", "", "also append the result to `FILE` as a table in Markdown")
-	fs.StringVar(&c.out, "out", "", "write the run of the file to a new `DIR`, as --out of replay trace")
+	fs.StringVar(&c.markdown, "markdown", "", "also append the result to `FILE` as a Markdown table")
+	fs.StringVar(&c.out, "out", "", "write the run of the file to a new `DIR`, like --out of replay trace")
 	fs.StringVar(&c.line, "timeline", "", "write the timeline of all workers to `FILE`, for Perfetto")
 	fs.BoolVar(&c.github, "github", false, "also print GitHub annotations (default if GITHUB_ACTIONS is true)")
 	cli.BindForm(fs, &c.form)
@@ -45,7 +45,7 @@ func NewCheckCommand(s cli.Streams) *cobra.Command {
 	c := &checking{}
 	cmd := &cobra.Command{
 		Use:   "check BUDGETS [RUN]",
-		Short: "Compare a run with budgets, for continuous integration",
+		Short: "Compare a run with budgets, for CI",
 		Long: `Compare a run with the budgets in a YAML file, relative to the baseline in that
 file. RUN is a directory made with --out, or a report file; without it, the
 command line that the file names is run.

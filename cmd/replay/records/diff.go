@@ -42,18 +42,21 @@ func NewDiffCommand(s cli.Streams) *cobra.Command {
 	return cli.BindOwn(&cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two recorded runs",
-		Long: `Compare two runs: which settings and values differ and by how much, which
-requests moved, the first instant at which something else happened to one, and
-the first pass at which the schedules part. Latencies are compared request by
-request: the change of means and p99s with a 95 % confidence interval, and
-whether B wins, loses or ties. Where a router draws workers at random there is
-no verdict without --repeat, which replays both with several seeds. A and B are
-directories made with --out, or report files, also those of the reference; of a
-report file only the values are compared. A run without --passes is run again
-from the same place, and its inputs and results are compared with the record.
+		Long: `Compare two runs. The output lists the settings and values that differ, the
+requests that changed workers or times, the first difference in the events of a
+request, and the first pass that differs.
 
-The exit code is 0 when the runs are the same and 3 when they differ. Settings
-and real times do not count as differences.`,
+Latencies are compared request by request: the change of means and p99s with a
+95 % confidence interval, and whether B wins, loses or ties. If a router draws
+workers at random, a verdict requires --repeat, which replays both runs with
+several seeds.
+
+A and B are directories made with --out, or report files, also of dynamo.replay;
+of report files only the values are compared. A run without --passes is run
+again, and its inputs and results are compared with the record.
+
+The exit code is 0 if the runs are equal, and 3 if they differ. Settings and
+wall times do not count as differences.`,
 		Example: `  replay diff out/a out/b
   replay diff out/a out/b --html diff.html
   replay diff out/a reference.json --tolerance 1e-12`,
@@ -76,11 +79,11 @@ and real times do not count as differences.`,
 func (f *diffFlags) bindFlags(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &f.form)
 	cli.BindOldJSON(fs, &f.form)
-	fs.StringVar(&f.html, "html", "", "also draw the comparison as a web page, `FILE`")
-	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list: those with the largest change")
-	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds, for intervals over seeds; 0: intervals over the requests of one run")
-	fs.BoolVar(&f.rerun, "rerun", true, "run a run without recorded passes again, to find the first pass that differs")
-	fs.Float64Var(&f.Tolerance, "tolerance", 0, "relative `difference` up to which values count as equal")
+	fs.StringVar(&f.html, "html", "", "also write the comparison to `FILE`, as a web page")
+	fs.IntVar(&f.Top, "top", 10, "`number` of requests to list, in the order of the largest change")
+	fs.IntVar(&f.repeat, "repeat", 0, "replay both runs with `N` seeds, for confidence intervals over seeds; 0: confidence intervals over the requests of one run")
+	fs.BoolVar(&f.rerun, "rerun", true, "replay a run again if its passes were not recorded, to find the first pass that differs")
+	fs.Float64Var(&f.Tolerance, "tolerance", 0, "maximum relative `difference` of values that count as equal")
 }
 
 func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string) error {

@@ -38,8 +38,8 @@ delayed them.
 
 DIR is a directory that --out made. A REQUEST is the id of a request, FILE:LINE
 or :LINE of the trace, SESSION#TURN, or slowest; "slowest 3" is the three
-slowest. docs/explain.md defines the output. Instead, --fault prints the cost
-of a fault (docs/classes.md), --scaling that of an act of the autoscaler
+slowest. docs/explain.md defines the output. Without REQUEST, --fault prints
+the cost of a fault (docs/classes.md), --scaling the cost of a scaling action
 (docs/autoscaling.md), and --task the critical path of a task
 (docs/explain.md).`,
 		Example: `  replay explain out/a slowest
@@ -83,9 +83,9 @@ of a fault (docs/classes.md), --scaling that of an act of the autoscaler
 	}
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
 		cli.BindForm(fs, &form)
-		fs.IntVar(&event.fault, "fault", 0, "`number` of an event of a fault, from 1, to show its cost")
-		fs.IntVar(&event.scaling, "scaling", 0, "`number` of an act of an autoscaler, from 1, to show its cost")
-		fs.StringVar(&event.task, "task", "", "`name` of a task to show its critical path, or slowest")
+		fs.IntVar(&event.fault, "fault", 0, "`number` of a fault event, from 1: show its cost")
+		fs.IntVar(&event.scaling, "scaling", 0, "`number` of a scaling action of the autoscaler, from 1: show its cost")
+		fs.StringVar(&event.task, "task", "", "`name` of a task, or slowest: show its critical path")
 	})
 }
 

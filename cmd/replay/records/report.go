@@ -46,13 +46,13 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	r.names = cli.Choice{Names: summary.Names(), Value: "native"}
 	fs.SortFlags = false
 	fs.Var(&r.form, "output", "`form` of the report: table, json or markdown")
-	fs.BoolVar(&r.wide, "wide", false, "tables with all columns, wider than 80 characters")
+	fs.BoolVar(&r.wide, "wide", false, "print all columns, wider than 80 characters")
 	fs.Var(&r.names, "report-format", "`names` of the values in JSON: native, aiperf, vllm or sglang")
-	fs.StringVar(&r.html, "html", "", "draw the runs as a web page, `FILE`, and print nothing")
-	fs.StringVar(&r.metrics, "metrics", "", "also write the numbers to `FILE`, as OpenMetrics text: gauges with a label run")
-	fs.BoolVar(&r.live.wanted, "live", false, "make the page interactive: it contains the trace and replays the run")
-	fs.StringVar(&r.live.explorer, "live-page", "", "use this `explorer.html`, of a release or of make wasm (default: that next to the program)")
-	fs.StringVar(&r.live.trace, "live-trace", "", "take the trace of the run from this `FILE`")
+	fs.StringVar(&r.html, "html", "", "write the runs to `FILE`, as a web page, and print nothing")
+	fs.StringVar(&r.metrics, "metrics", "", "also write the values to `FILE`, as OpenMetrics gauges with a label run")
+	fs.BoolVar(&r.live.wanted, "live", false, "make the web page interactive: it contains the trace and can replay the run")
+	fs.StringVar(&r.live.explorer, "live-page", "", "path of the `explorer.html` to use, from a release or from make wasm (default: the file next to the program)")
+	fs.StringVar(&r.live.trace, "live-trace", "", "trace `FILE` to read instead of the trace that the run recorded")
 }
 
 // NewReportCommand shows the reports of runs again.

@@ -18,7 +18,8 @@ func NewVerifyCommand(s cli.Streams) *cobra.Command {
 		Use:   "verify DIR...",
 		Short: "Check that the files of a recorded run belong together",
 		Long: `Compute the digest of a recorded run again from its files, and compare files,
-inputs and report with the record. Nothing is run. Missing inputs are skipped.`,
+inputs and report with the record. Nothing is replayed. Missing input files are
+skipped.`,
 		Example: `  replay verify out/a`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -28,7 +29,7 @@ inputs and report with the record. Nothing is run. Missing inputs are skipped.`,
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.BoolVarP(&v.quiet, "quiet", "q", false, "print only what differs")
+		fs.BoolVarP(&v.quiet, "quiet", "q", false, "print only differences")
 		cli.BindForm(fs, &v.form)
 	})
 	return cmd

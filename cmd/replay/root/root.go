@@ -77,11 +77,11 @@ func newBareCommand() *cobra.Command {
 caches and the router in front of them, in logical time. The same command gives
 the same report, to the last digit.
 
-Without a subcommand, replay takes the command lines of the reference it repeats
-(dynamo.replay), as docs/coming-from.md lists them.
+Without a subcommand, replay accepts the command lines of dynamo.replay
+(docs/coming-from.md lists them).
 
-Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.
-All commands take -q (no progress, no notes) and -v (what is read, how long).`,
+Each flag has an environment variable, REPLAY_WORKERS for --workers; the flag
+overrides it. All commands accept -q (quiet) and -v (verbose).`,
 		Example: `  replay plan requests.jsonl --gpu h100 --model llama-3.1-8b --slo p99:ttft=2s
   replay trace requests.jsonl --workers 8 --router kv --out out/kv
   replay diff out/rr out/kv

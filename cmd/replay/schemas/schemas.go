@@ -33,17 +33,17 @@ func listFiles(s cli.Streams) []file {
 	return []file{
 		{"deployment", "GPU, model and engine: --deployment, replay init", options.DeploymentShape},
 		{"config", "flags of a replay: --config", func() schema.Shape { return options.ConfigShape(runs.NewTraceCommand(s, nil).Flags()) }},
-		{"grid", "the cells of a sweep: replay sweep GRID", sweeps.GridShape},
-		{"autoscaler", "an autoscaler: --autoscale", of("autoscaler")},
-		{"policy", "a router policy: --router-policy", of("policy")},
-		{"admission", "which requests are held back or rejected: --admission", of("admission")},
-		{"faults", "what fails, and when: --faults", of("faults")},
-		{"scale", "when the number of workers changes: --scale", of("scale")},
-		{"classes", "classes of requests: --classes", of("classes")},
-		{"budgets", "budgets of a run: replay check BUDGETS", records.BudgetShape},
+		{"grid", "grid of a sweep: replay sweep GRID", sweeps.GridShape},
+		{"autoscaler", "settings of an autoscaler: --autoscale", of("autoscaler")},
+		{"policy", "router policy: --router-policy", of("policy")},
+		{"admission", "rules that hold or reject requests: --admission", of("admission")},
+		{"faults", "faults to inject: --faults", of("faults")},
+		{"scale", "changes of the number of workers over time: --scale", of("scale")},
+		{"classes", "request classes: --classes", of("classes")},
+		{"budgets", "budgets for the values of a report: replay check BUDGETS", records.BudgetShape},
 		{"engine-args", "engine arguments, JSON: --engine-args @FILE", func() schema.Shape { return schema.ObjectShape(engineargs.Rows()) }},
 		{"report", "keys of the report: --output json, --report-json", reportShape},
-		{"requests", "columns of a row of the file of requests: --requests, --out", requestShape},
+		{"requests", "columns of the file of requests: --requests, --out", requestShape},
 	}
 }
 
@@ -59,8 +59,8 @@ func NewSchemaCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "schema [NAME]",
 		Short: "Print the JSON Schema of a file that replay reads or writes",
-		Long: `Print the JSON Schema (draft 2020-12) of a kind of file, for editors and other
-programs that check files. Without NAME, list them:
+		Long: `Print the JSON Schema (draft 2020-12) of a file format, for editors and other
+programs that check files. Without NAME, list the formats:
 
   ` + strings.ReplaceAll(strings.TrimSpace(table.String()), "\n", "\n  ") + `
 

@@ -27,7 +27,7 @@ func newConvertCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	return cli.BindGroups(&cobra.Command{
 		Use:   "convert IN [OUT]",
-		Short: "Write a trace in another format or with other blocks",
+		Short: "Convert a trace to another format or block size",
 		Example: `  replay traces convert azure_2023_conv.csv conv.jsonl
   replay traces convert bailian.jsonl --block-size 512 --out b.jsonl.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,9 +87,9 @@ func newSampleCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "sample IN [OUT]",
 		Short: "Keep a part of a trace, by whole conversations",
-		Long: `Keep a part of a trace. Conversations are kept or dropped whole. Kept requests
-are unchanged, and so are the prefixes that they share. A larger fraction with
-the same seed contains the smaller one.`,
+		Long: `Keep a part of the conversations of a trace. The requests of a kept conversation
+and their shared prefixes are unchanged. With the same seed, a larger fraction
+contains all conversations of a smaller fraction.`,
 		Example: `  replay traces sample requests.jsonl part.jsonl --fraction 0.1
   replay traces sample requests.jsonl part.jsonl --sessions 500 --keep-prefixes`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -109,16 +109,16 @@ the same seed contains the smaller one.`,
 			})
 		},
 	}, cli.NewGroup("Sample", func(fs *pflag.FlagSet) {
-		fs.Float64Var(&p.Fraction, "fraction", 0, "keep a random `share` of the conversations; 0: all")
-		fs.IntVar(&p.Sessions, "sessions", 0, "keep a random `number` of conversations; 0: all")
-		fs.IntVar(&p.Head, "head", 0, "keep the first `number` of conversations; 0: all")
+		fs.Float64Var(&p.Fraction, "fraction", 0, "random `share` of conversations; 0: all")
+		fs.IntVar(&p.Sessions, "sessions", 0, "random `number` of conversations; 0: all")
+		fs.IntVar(&p.Head, "head", 0, "first `number` of conversations; 0: all")
 		fs.Float64Var(&from, "from", 0, "keep conversations that start at this `second` or later")
 		fs.Float64Var(&to, "until", 0, "keep conversations that start before this `second`; 0: all")
 		fs.BoolVar(&p.KeepPrefixes, "keep-prefixes", false, "keep or drop conversations with a common prefix together")
-		fs.IntVar(&p.MinShared, "min-shared-blocks", 1, "leading `blocks` in common that connect conversations")
-		fs.Float64Var(&p.Common, "common", 0.5, "blocks in more than this `share` of conversations do not connect")
-		fs.BoolVar(&p.Rescale, "rescale", false, "compress the arrivals, so that the rate is unchanged")
-		fs.Uint64Var(&p.Seed, "seed", options.DefaultSeed, "seed of the draw, a `number`")
+		fs.IntVar(&p.MinShared, "min-shared-blocks", 1, "leading `blocks` in common that connect conversations for --keep-prefixes")
+		fs.Float64Var(&p.Common, "common", 0.5, "blocks in more than this `share` of conversations do not connect them")
+		fs.BoolVar(&p.Rescale, "rescale", false, "compress the arrival times, so that the request rate stays the same")
+		fs.Uint64Var(&p.Seed, "seed", options.DefaultSeed, "seed of the random draw, a `number`")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
@@ -140,9 +140,9 @@ func newScaleCommand(s cli.Streams) *cobra.Command {
 	var p edit.Scale
 	return cli.BindGroups(&cobra.Command{
 		Use:   "scale IN [OUT]",
-		Short: "Change rate and lengths of a trace",
-		Long: `Change rate and lengths of a trace. Shared prefixes are scaled with the
-prompts.`,
+		Short: "Change the request rate and the lengths of a trace",
+		Long: `Change the request rate and the lengths of a trace. Shared prefixes are scaled
+with the prompts.`,
 		Example: `  replay traces scale requests.jsonl fast.jsonl --rate 2
   replay traces scale requests.jsonl long.jsonl --input 1.5 --output 0.5`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,10 +153,10 @@ prompts.`,
 			return e.editOne(cmd.Context(), args, func(in *reader, out *target) error { return p.Run(in, out) })
 		},
 	}, cli.NewGroup("Scale", func(fs *pflag.FlagSet) {
-		fs.Float64Var(&p.Rate, "rate", 1, "speed-up of the arrivals, a `factor`")
-		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays within conversations")
-		fs.Float64Var(&p.Input, "input", 1, "`factor` of prompts")
-		fs.Float64Var(&p.Output, "output", 1, "`factor` of answers")
+		fs.Float64Var(&p.Rate, "rate", 1, "`factor` of the arrival rate")
+		fs.Float64Var(&p.Delays, "delays", 1, "`factor` of the delays between the requests of a conversation")
+		fs.Float64Var(&p.Input, "input", 1, "`factor` of the lengths of prompts")
+		fs.Float64Var(&p.Output, "output", 1, "`factor` of the lengths of answers")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
@@ -168,11 +168,11 @@ func newAnonymizeCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "anonymize IN [OUT]",
 		Short: "Replace names, ids and texts of a trace",
-		Long: `Replace names, ids and texts of a trace: hash ids by numbers in the order in
-which they appear, conversations by s0, s1, …, texts by ids of their blocks.
-Times are counted from the first arrival. Unknown fields are dropped.
+		Long: `Replace the names, ids and texts of a trace: hash ids by numbers in order of
+appearance, conversation names by s0, s1, …, and texts by ids of their blocks.
+Times start at the first arrival. Unknown fields are dropped.
 
-Lengths, times and shared prefixes stay, and can identify users.`,
+Lengths, times and shared prefixes are kept, and can identify users.`,
 		Example: `  replay traces anonymize requests.jsonl public.jsonl --round-ms 100`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := wantAbove(cmd.Flags(), 0, true, "round-ms"); err != nil {
@@ -197,8 +197,8 @@ Lengths, times and shared prefixes stay, and can identify users.`,
 		},
 	}, cli.NewGroup("Anonymize", func(fs *pflag.FlagSet) {
 		fs.Float64Var(&p.RoundMS, "round-ms", 0, "round times to multiples of `ms`")
-		fs.StringVar(&ids, "id-map", "", "`FILE` of the numbers of ids, so that parts of one trace agree; it has the original ids")
-		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` of 32 secret bytes or more for ids of texts, readable by its owner only")
+		fs.StringVar(&ids, "id-map", "", "`FILE` that maps ids to numbers, so that parts of one trace get the same numbers; it contains the original ids")
+		fs.StringVar(&e.read.keyFile, "key-file", "", "`FILE` with a secret key of at least 32 bytes for the ids of texts; only its owner may have read access")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
@@ -234,16 +234,16 @@ func newMergeCommand(s cli.Streams) *cobra.Command {
 	return cli.BindGroups(&cobra.Command{
 		Use:   "merge IN... --out OUT",
 		Short: "Merge traces in the order of arrival",
-		Long: `Merge traces of any formats in the order of arrival. Every file starts at 0,
-its conversations get a number in front of their name, and no hash id is shared
-between files; --shared-ids is for parts of one trace.`,
+		Long: `Merge traces of any formats in the order of arrival. Every file starts at time
+0. Conversation names get the number of the file as a prefix, and files share no
+hash ids, unless --shared-ids is set for parts of one trace.`,
 		Example: `  replay traces merge chat.jsonl azure_2023_code.csv --out both.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.mergeTraces(cmd.Context(), p, args)
 		},
 	}, cli.NewGroup("Merge", func(fs *pflag.FlagSet) {
-		fs.BoolVar(&p.SharedIDs, "shared-ids", false, "equal ids and names of several files are the same")
-		fs.BoolVar(&p.KeepTimes, "keep-times", false, "keep the times of every file")
+		fs.BoolVar(&p.SharedIDs, "shared-ids", false, "treat equal ids and names in several files as the same")
+		fs.BoolVar(&p.KeepTimes, "keep-times", false, "keep the arrival times of every file (default: every file starts at 0)")
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 

@@ -22,10 +22,10 @@ func NewGenerateCommand(s cli.Streams) *cobra.Command {
 	var seed uint64
 	return cli.BindGroups(&cobra.Command{
 		Use:   "generate --out FILE",
-		Short: "Make a trace by laws of arrivals, lengths and prefixes",
-		Long: `Make a trace: arrivals by a law or by users with think times, lengths by a law
-or from a trace, shared prefixes, conversations, tasks of agents, and mixes
-(docs/traces.md). The same flags make the same bytes.`,
+		Short: "Generate a trace from distributions of arrivals and lengths",
+		Long: `Generate a trace: arrivals from a distribution or from users with think times,
+lengths from a distribution or a trace, shared prefixes, conversations, tasks of
+agents, and mixes (docs/traces.md). The same flags generate the same bytes.`,
 		Example: `  replay generate --arrivals poisson --rate 5 --duration 10m \
     --input lognormal:mean=1000,sigma=0.8 --output 200 --out a.jsonl
   replay generate --arrivals users:count=50 --requests 5000 --out users.jsonl \
@@ -42,7 +42,7 @@ or from a trace, shared prefixes, conversations, tasks of agents, and mixes
 		},
 	}, cli.NewGroup("Workload", func(fs *pflag.FlagSet) { f.Bind(fs, "") }), cli.NewGroup("What is written", func(fs *pflag.FlagSet) {
 		write.bindFlags(fs)
-		fs.Uint64Var(&seed, "seed", 42, "seed of random draws, a `number`")
+		fs.Uint64Var(&seed, "seed", 42, "seed of all random draws, a `number`")
 	}))
 }
 

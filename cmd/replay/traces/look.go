@@ -21,9 +21,10 @@ func newInspectCommand(s cli.Streams) *cobra.Command {
 	form := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
 	return cli.BindGroups(&cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Sum up a trace: lengths, rate over time, sharing of prefixes",
-		Long: `Sum up a trace of any length in bounded memory: lengths, rate over time, shared
-prefixes, and the reuse of an infinite cache. Figures marked ~ are estimates.`,
+		Short: "Summarize a trace: lengths, rate over time, shared prefixes",
+		Long: `Summarize a trace of any length in bounded memory: lengths, rate over time,
+shared prefixes, and the reuse in an infinite cache. Numbers marked ~ are
+estimates.`,
 		Example: `  replay traces inspect requests.jsonl
   replay traces inspect azure_2023_conv.csv --output json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -41,7 +42,7 @@ func NewDoctorCommand(s cli.Streams) *cobra.Command {
 	cmd.Short = "Summarize a trace, and suggest commands for it"
 	cmd.Long = `Print a summary of a trace: format, rows, dropped rows, lengths, process of
 arrivals, block size, hit rate of an infinite cache, and suggested commands.
-It is replay traces inspect under another name. Figures marked ~ are estimates.`
+It equals replay traces inspect. Numbers marked ~ are estimates.`
 	cmd.Example = `  replay doctor requests.jsonl
   replay doctor azure_2023_conv.csv --output json`
 	return cmd
@@ -92,9 +93,9 @@ func newValidateCommand(s cli.Streams) *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check every row of a trace",
 		Long: `Check every row of a trace and list the errors, with line, value and rule. The
-exit code is 1 when a row is bad, unless --skip-bad allows for it. With
---deployment a request is also an error if it does not fit in the KV blocks, or
-is longer than the longest sequence of the model.`,
+exit code is 1 if a row is bad and --skip-bad does not allow it. With
+--deployment, a request that does not fit in the KV blocks or exceeds the
+maximum sequence length of the model is also an error.`,
 		Example: `  replay traces validate requests.jsonl
   replay traces validate requests.jsonl --skip-bad=3
   replay traces validate requests.jsonl --deployment h100.yaml`,
@@ -106,7 +107,7 @@ is longer than the longest sequence of the model.`,
 			return validateTrace(cmd.Context(), s, &read, &wanted{form.Value, fits}, args)
 		},
 	}, read.group(), cli.NewGroup("Output", func(fs *pflag.FlagSet) {
-		fs.StringVar(&deployment, "deployment", "", "YAML `file` of GPU, model and engine, as replay init writes it, which must be able to serve all requests")
+		fs.StringVar(&deployment, "deployment", "", "YAML `file` of GPU, model and engine, written by replay init: report requests that it cannot serve")
 		fs.Var(&form, "output", "`form` of the list: table or json")
 	}))
 }

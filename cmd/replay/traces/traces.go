@@ -51,11 +51,11 @@ func (f *reading) group() cli.Group {
 
 func (f *reading) bindFlags(fs *pflag.FlagSet) {
 	f.format = cli.Choice{Names: append([]string{"auto"}, registry.Names()...), Value: "auto"}
-	fs.Var(&f.format, "trace-format", "`format` of the trace, as docs/traces.md lists them; auto: detected")
-	fs.IntVar(&f.block, "trace-block-size", 0, "`tokens` of a hash id, if the file does not have the number; 0: 512, or that of the format")
+	fs.Var(&f.format, "trace-format", "`format` of the trace (docs/traces.md); auto: detected")
+	fs.IntVar(&f.block, "trace-block-size", 0, "number of `tokens` per hash id, if the file does not set it; 0: 512, or the number of the format")
 	f.open.Bind(fs, "")
 	if !f.seeded {
-		fs.Uint64Var(&f.seed, "seed", options.DefaultSeed, "seed of random draws, a `number`")
+		fs.Uint64Var(&f.seed, "seed", options.DefaultSeed, "seed of all random draws, a `number`")
 	}
 }
 
@@ -199,10 +199,10 @@ type writing struct {
 
 func (f *writing) bindFlags(fs *pflag.FlagSet) {
 	f.to = cli.Choice{Names: write.Targets(), Value: "mooncake"}
-	fs.Var(&f.to, "to", "`format` to write: mooncake, tasks or agentic_mooncake, or with --lossy vidur or azure")
-	fs.BoolVar(&f.lossy, "lossy", false, "also write formats without ids and sessions")
-	fs.StringVar(&f.out, "out", "", "`FILE` to write, packed if it ends in .gz; default, and -: standard output")
-	fs.IntVar(&f.block, "block-size", 0, "`tokens` of a hash id in the output; 0: as in the trace")
+	fs.Var(&f.to, "to", "`format` to write: mooncake, tasks or agentic_mooncake; with --lossy also vidur or azure")
+	fs.BoolVar(&f.lossy, "lossy", false, "allow formats without hash ids and sessions")
+	fs.StringVar(&f.out, "out", "", "`FILE` to write, compressed if it ends in .gz (default, and -: standard output)")
+	fs.IntVar(&f.block, "block-size", 0, "`tokens` per hash id; 0: as in the trace")
 }
 
 // holdsGraph reports whether the written format has graphs of requests.

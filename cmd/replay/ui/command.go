@@ -50,13 +50,13 @@ type serving struct {
 func (f *serving) bindFlags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
 	start := explore.StartSettings()
-	fs.IntVar(&f.port, "port", 0, "serve at this `port`; 0: one that is free")
-	fs.StringVar(&f.gpu, "gpu", start["gpu"], "begin with this GPU, by `name`; none: built-in pass times")
-	fs.StringVar(&f.model, "model", start["model"], "begin with this model, by `name`")
-	fs.StringVar(&f.token, "token", "", "first `part` of the address, at least 16 letters and digits; the default is random")
+	fs.IntVar(&f.port, "port", 0, "`port` to listen at; 0: any free port")
+	fs.StringVar(&f.gpu, "gpu", start["gpu"], "GPU that the page starts with, by `name`; none: built-in pass times")
+	fs.StringVar(&f.model, "model", start["model"], "model that the page starts with, by `name`")
+	fs.StringVar(&f.token, "token", "", "secret first `part` of the path of the address, at least 16 letters and digits (default: random)")
 	f.files = map[string]*[]string{}
 	for _, name := range explore.OfferFlags() {
-		f.files[name] = fs.StringArray(name, nil, "offer this `file` for --"+name+"; may be given again")
+		f.files[name] = fs.StringArray(name, nil, "`file` that the page offers for --"+name+"; repeatable")
 	}
 	fs.BoolVar(&f.noOpen, "no-open", false, "print the address and open no browser")
 	cli.BindLogFormat(fs)
@@ -68,10 +68,10 @@ func NewUICommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui [TRACE|DIR...]",
 		Short: "Change the settings of a replay in the browser",
-		Long: `Serve a page on this machine alone, on which the settings of a replay are
-changed and the result is drawn after every change. Traces are those named, the
-files of the directories named, and those dropped on the page, which are kept in
-memory. It ends with Ctrl-C. docs/explore.md describes the page.`,
+		Long: `Serve a web page on this machine only, to change the settings of a replay and
+see the result after every change. The page offers the named traces, the files
+of the named directories, and files that are dropped on the page (kept in
+memory). Ctrl-C ends it. docs/explore.md describes the page.`,
 		Example: `  replay ui requests.jsonl
   replay ui traces/ --port 8080 --no-open
   replay ui requests.jsonl --router-policy mine.yaml --faults zone.yaml`,

@@ -25,7 +25,7 @@ func LiveCommands() []LiveCommand {
 		{"vllm", "Serve simulated engines as vLLM's own HTTP server does"},
 		{"sglang", "Serve simulated engines as SGLang's own HTTP server does"},
 		{"kv-tail", "Print the KV events that a worker publishes"},
-		{"conformance", "Check that the mocker keeps the contract of a served engine"},
+		{"conformance", "Check that the mocker meets the contract of a served engine"},
 	}
 }
 

@@ -38,9 +38,9 @@ func addVerbosity(cmd *cobra.Command) {
 	whole := help.Value.(*wholeHelp)
 	group := NewGroup("Messages", func(fs *pflag.FlagSet) {
 		if cmd.Flags().Lookup("quiet") == nil {
-			fs.BoolP("quiet", "q", false, "print no progress and no notes, only warnings and errors")
+			fs.BoolP("quiet", "q", false, "print only warnings and errors, no progress and no notes")
 		}
-		fs.BoolP("verbose", "v", false, "print what is read and how long the command takes, on standard error")
+		fs.BoolP("verbose", "v", false, "print files as they are read, and the time that the command takes, on standard error")
 	}).Rare()
 	whole.sections = append(whole.sections, bindSections(cmd.Flags(), []Group{group})...)
 }

@@ -34,17 +34,17 @@ type pythonGroup struct{ name, title, about string }
 func listPythonGroups() []pythonGroup {
 	return []pythonGroup{
 		{"workload", "Workload", "the load, and requests that are made up"},
-		{"reading", "What a trace file leaves open", "how rows of a trace are read"},
+		{"reading", "Reading of trace files", "how rows of a trace are read"},
 		{"cluster", "Cluster", "workers, router, transfers between pools, faults, autoscalers"},
 		{"engine", "Hardware and engines", "GPU, model, parallelism, scheduler and KV cache; prefill_ or decode_ in front means the workers of one pool"},
 		{"kv_router", "KV router", "the router kv"},
 		{"clients", "Clients", "timeouts and retries of clients"},
-		{"streaming", "Traces that are not kept", "traces that do not fit in memory"},
+		{"streaming", "Streaming of traces", "traces that do not fit in memory"},
 		{"cores", "Cores", "cores of this machine"},
 		{"objectives", "Objectives", "latency objectives"},
 		{"outputs", "Output", "report, requests and records of the run"},
 		{"realtime", "Real time", "replays in real time, with mode"},
-		{"worker_processes", "Workers that are processes", "workers that are processes, with mode=\"cluster\""},
+		{"worker_processes", "Worker processes", "workers that are processes, with mode=\"cluster\""},
 		{"limits", "Run", "seed, end and configuration of the run"},
 		{"search", "Plan", "what a plan searches, and with what confidence"},
 	}

@@ -44,11 +44,11 @@ func (f *frontEnd) Set(text string) (err error) {
 const defaultBackoff = "500ms,x2,max=8s,jitter=0.25"
 
 func (c *client) bindFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&c.retries, "retry", 0, "clients retry a shed, lost or timed-out request up to `N` times")
-	fs.StringVar(&c.backoff, "retry-backoff", defaultBackoff, "`wait` before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each wait is shortened at random")
-	fs.Var(&c.frontEnd, frontEndFlag, "time between a client and the router (HTTP, tokenizing, detokenizing): `ms`, or ms and ms per prompt token, as 3.2+0.004/token; 0: none")
+	fs.IntVar(&c.retries, "retry", 0, "clients retry a shed, lost or timed-out request at most `N` times")
+	fs.StringVar(&c.backoff, "retry-backoff", defaultBackoff, "`wait` before the first retry; xFACTOR multiplies it for each further retry, up to max=TIME; jitter=SHARE shortens each wait at random by up to this share")
+	fs.Var(&c.frontEnd, frontEndFlag, "time between client and router (HTTP, tokenizing, detokenizing): `ms`, or ms and ms per prompt token, as 3.2+0.004/token; 0: none")
 	fs.Lookup(frontEndFlag).DefValue = "fitted, by engine, where pass times are by measured operators; else 0"
-	fs.Var(&c.timeout, "client-timeout", "`time` after which a client without a first token hangs up: ms, or with a unit")
+	fs.Var(&c.timeout, "client-timeout", "`time` after which a client that got no first token cancels its request: ms, or with a unit, as 10s")
 }
 
 const frontEndFlag = "front-end-ms"

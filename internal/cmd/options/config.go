@@ -25,11 +25,11 @@ type config struct {
 }
 
 func (c *config) bindDeployment(fs *pflag.FlagSet) {
-	fs.Var(&c.deployments, "deployment", "YAML `file` that replay init writes; flags win; several: kinds of a mix")
+	fs.Var(&c.deployments, "deployment", "YAML `file` of replay init, which flags override; repeatable for a mix of workers")
 }
 
 func (c *config) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.path, "config", "", "YAML `file` of flags by name, without dashes; the command line wins")
+	fs.StringVar(&c.path, "config", "", "YAML `file` of flags by name, without dashes; the command line overrides it")
 }
 
 // Apply sets flags from the config file and the deployment file. The command line has precedence, then the config

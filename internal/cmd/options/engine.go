@@ -34,17 +34,21 @@ type SettingGroup struct {
 func GroupSettings() []SettingGroup {
 	all := []SettingGroup{
 		{Title: "All engines"}, {Title: "vLLM", Engine: "vllm"}, {Title: "Speculative decoding (members of speculative_config)", Engine: "vllm"},
-		{Title: "SGLang", Engine: "sglang"}, {Title: "TensorRT-LLM", Engine: "trtllm"},
+		{Title: "Rules of vLLM's scheduler (members of scheduler_rules)", Engine: "vllm"}, {Title: "SGLang", Engine: "sglang"},
+		{Title: "TensorRT-LLM", Engine: "trtllm"}, {Title: schema.NoEffect},
 	}
 	for _, r := range EngineRows() {
 		if r.Meaning() == "" {
 			continue
 		}
-		member, isMember := strings.CutPrefix(r.Key, "speculative_config.")
+		draft, isDraft := strings.CutPrefix(r.Key, "speculative_config.")
+		rule, isRule := strings.CutPrefix(r.Key, "scheduler_rules.")
 		at := slices.IndexFunc(all, func(g SettingGroup) bool { return g.Engine == r.Only })
 		switch {
-		case isMember:
-			r.Key, at = member, 2
+		case isDraft && r.Doc.Part == "":
+			r.Key, at = draft, 2
+		case isRule:
+			r.Key, at = rule, 3
 		case r.Doc.Part != "":
 			at = slices.IndexFunc(all, func(g SettingGroup) bool { return g.Title == r.Doc.Part })
 		case IsHardware(&r):

@@ -34,26 +34,26 @@ func (f *Generating) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.IntVar(&c.Requests, prefix+"requests", 0, "`number` of requests")
 	fs.StringVar(&k.Input, prefix+"input", "", "`law` of prompt tokens: 1000, uniform:min=10,max=90, normal:mean=1000,sd=200, lognormal:mean=1000,sigma=0.8, exponential:mean=500, gamma:mean=500,cv=2, empirical:file=a.jsonl")
 	fs.StringVar(&k.Output, prefix+"output", "", "`law` of answer tokens")
-	fs.StringVar(&k.LengthsFrom, prefix+"lengths-from", "", "draw prompt and answer together from the trace `FILE`")
-	fs.StringVar(&k.Prefix, prefix+"prefix", "", "`what` prompts share: system:tokens=1000, groups:count=10,tokens=2000, tree:depth=3,branch=4,tokens=500")
-	fs.StringVar(&k.Turns, prefix+"turns", "", "`law` of the number of requests in a conversation")
-	fs.StringVar(&k.TurnInput, prefix+"turn-input", "", "`law` of the tokens that a later turn adds; default: that of the first prompt")
+	fs.StringVar(&k.LengthsFrom, prefix+"lengths-from", "", "draw pairs of prompt and answer lengths from this trace `FILE`")
+	fs.StringVar(&k.Prefix, prefix+"prefix", "", "`prefixes` that prompts share: system:tokens=1000, groups:count=10,tokens=2000, tree:depth=3,branch=4,tokens=500")
+	fs.StringVar(&k.Turns, prefix+"turns", "", "`law` of the number of requests per conversation")
+	fs.StringVar(&k.TurnInput, prefix+"turn-input", "", "`law` of the tokens that each later turn adds (default: the distribution of the first prompt)")
 	fs.StringVar(&k.Think, prefix+"think", "", "`law` of the seconds from an answer to the next turn")
 	f.bindTasks(fs)
-	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one of several `kinds` of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...")
+	fs.StringArrayVar(&f.classes, prefix+"class", nil, "one class in a mix of `kinds`, repeatable: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...")
 }
 
 // bindTasks adds the flags for tasks of agents. The help shows only the first of these flags.
 func (f *Generating) bindTasks(fs *pflag.FlagSet) {
 	t, prefix := &f.class.Tasks, f.prefix
-	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the sub-agents that a task starts (docs/traces.md)")
-	fs.StringVar(&t.Calls, prefix+"calls", "", "`law` of the number of tools that a sub-agent calls; default: 1")
-	fs.StringVar(&t.Tool, prefix+"tool", "", "`law` of the seconds of a tool's call")
-	fs.StringVar(&t.ToolInput, prefix+"tool-input", "", "`law` of the tokens that a result adds; default: that of the sub-agent's first prompt")
-	fs.StringVar(&t.Input, prefix+"agent-input", "", "`law` of the first prompts of sub-agents; default: --input")
-	fs.StringVar(&t.Output, prefix+"agent-output", "", "`law` of the answers of sub-agents; default: --output")
-	fs.StringVar(&t.Prefix, prefix+"agent-prefix", "", "`what` the first prompts of sub-agents share")
-	fs.Float64Var(&t.Fails, prefix+"fails", 0, "`share` of the calls that fail and are repeated, 0 to 0.99")
+	fs.StringVar(&t.Agents, prefix+"agents", "", "`law` of the number of sub-agents that a task starts (docs/traces.md)")
+	fs.StringVar(&t.Calls, prefix+"calls", "", "`law` of the number of tool calls per sub-agent (default: 1)")
+	fs.StringVar(&t.Tool, prefix+"tool", "", "`law` of the seconds that a tool call takes")
+	fs.StringVar(&t.ToolInput, prefix+"tool-input", "", "`law` of the tokens that a tool result adds (default: the distribution of the sub-agent's first prompt)")
+	fs.StringVar(&t.Input, prefix+"agent-input", "", "`law` of the first prompts of sub-agents (default: --input)")
+	fs.StringVar(&t.Output, prefix+"agent-output", "", "`law` of the answers of sub-agents (default: --output)")
+	fs.StringVar(&t.Prefix, prefix+"agent-prefix", "", "`prefixes` that the first prompts of sub-agents share, as in --prefix")
+	fs.Float64Var(&t.Fails, prefix+"fails", 0, "`share` of tool calls that fail and are repeated, 0 to 0.99")
 	cli.Hide(fs, prefix+"calls", prefix+"tool", prefix+"tool-input", prefix+"agent-input", prefix+"agent-output", prefix+"agent-prefix", prefix+"fails")
 }
 

@@ -44,25 +44,25 @@ type input struct {
 }
 
 func (in *input) bindFlags(fs *pflag.FlagSet) {
-	fs.Float64Var(&in.speedup, "speedup", 1, "divide all times by `R`")
-	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "keep `K` requests in flight")
+	fs.Float64Var(&in.speedup, "speedup", 1, "divide arrival times and delays by `R`")
+	fs.IntVar(&in.maxInFlight, "max-in-flight", 0, "closed loop: keep `K` requests in flight")
 
 	fs.StringVar(&in.classes, "classes", "", "`FILE` with the class, priority and deadline of requests (docs/classes.md)")
 	in.format = cli.Choice{Names: registry.Names(), Value: formats.Mooncake}
-	fs.Var(&in.format, "trace-format", "`format` of the trace, by its name in docs/traces.md")
-	fs.Lookup("trace-format").DefValue = "as the file looks"
-	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "`tokens` of a hash id of the trace, if file and format do not have the number")
-	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt common to a group, 0 to 1")
-	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: `groups` of agents with a common first prompt")
+	fs.Var(&in.format, "trace-format", "`format` of the trace, a name in docs/traces.md")
+	fs.Lookup("trace-format").DefValue = "detected from the file"
+	fs.IntVar(&in.blockTokens, "trace-block-size", 512, "number of `tokens` per hash id of the trace, if neither the file nor its format sets it")
+	fs.Float64Var(&in.traceRatio, "trace-shared-prefix-ratio", 0, "agentic traces: `share` of the first prompt that the agents of a group have in common, 0 to 1")
+	fs.IntVar(&in.traceGroups, "trace-num-prefix-groups", 0, "agentic traces: number of `groups` of agents, each with a common start of the first prompt")
 
-	fs.IntVar(&in.inputTokens, "input-tokens", 0, "synthetic: prompt `tokens` of a request")
-	fs.IntVar(&in.outputTokens, "output-tokens", 0, "synthetic: answer `tokens` of a request")
-	fs.IntVar(&in.requests, "request-count", 0, "synthetic: `number` of requests, or of sessions")
-	fs.Float64Var(&in.intervalMS, "arrival-interval-ms", 1, "synthetic: `ms` between first arrivals")
-	fs.IntVar(&in.turns, "turns-per-session", 1, "synthetic: `number` of requests in a session")
-	fs.Float64Var(&in.delayMS, "inter-turn-delay-ms", 0, "synthetic: `ms` from an answer to the next request of its session")
-	fs.Float64Var(&in.ratio, "shared-prefix-ratio", 0, "synthetic: `share` of the prompt's blocks common to a group, 0 to 1")
-	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic: `groups` of sessions with a common prompt prefix")
+	fs.IntVar(&in.inputTokens, "input-tokens", 0, "synthetic workload: prompt `tokens` per request")
+	fs.IntVar(&in.outputTokens, "output-tokens", 0, "synthetic workload: answer `tokens` per request")
+	fs.IntVar(&in.requests, "request-count", 0, "synthetic workload: `number` of sessions")
+	fs.Float64Var(&in.intervalMS, "arrival-interval-ms", 1, "synthetic workload: `ms` between the arrivals of two sessions")
+	fs.IntVar(&in.turns, "turns-per-session", 1, "synthetic workload: `number` of requests per session")
+	fs.Float64Var(&in.delayMS, "inter-turn-delay-ms", 0, "synthetic workload: `ms` from an answer to the next request of the session")
+	fs.Float64Var(&in.ratio, "shared-prefix-ratio", 0, "synthetic workload: `share` of the prompt blocks that the sessions of a group have in common, 0 to 1")
+	fs.IntVar(&in.groups, "num-prefix-groups", 0, "synthetic workload: number of `groups` of sessions with a common prompt prefix")
 
 	in.generateFlags = cli.BindNamed(fs, func(fs *pflag.FlagSet) { in.generating.Bind(fs, "generate-") })
 	cli.Hide(fs, in.generateFlags...) // the help refers to replay generate for these flags

@@ -12,7 +12,7 @@ import (
 )
 
 // leftOpenTitle is the heading of the flags of LeftOpen in the help.
-const leftOpenTitle = "What a trace file leaves open (docs/traces.md)"
+const leftOpenTitle = "Reading of trace files (docs/traces.md)"
 
 // LeftOpen has the flags for properties that trace files do not contain.
 type LeftOpen struct {
@@ -31,23 +31,23 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	f.sessions = cli.Choice{Names: []string{"auto", "flat", "chain"}, Value: "auto"}
 	f.dag = cli.Choice{Names: []string{"auto", "graph", "chain", "refuse"}, Value: "auto"}
 	f.jitter = cli.Choice{Names: []string{"none", "second"}, Value: "none"}
-	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip bad rows, at most `N` or any number, and list them (not of mooncake)")
+	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip and list bad rows, at most `N`, or any number with all; not for format mooncake")
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
 	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
-	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` of a request's priority, where that is not priority (mooncake)")
-	fs.Var(&f.zero, "zero-output", "requests for 0 output tokens: `drop`, one (output token) or error; dropped ones are counted")
-	fs.Var(&f.sessions, "session-mode", "flat: no request waits for another; chain: conversations wait; auto: by the `format`")
-	fs.Var(&f.dag, "dag", "requests that wait for, or start, several requests: refuse, keep what is a `chain`, or all (graph); auto: graph where it takes one")
-	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "make up what prompts share: system:TOKENS, groups:N:RATIO, session; `what` is shared")
-	fs.StringVar(&o.Tokenizer, "tokenizer", "", "count the tokens of texts with this tokenizer.json, a `FILE` (BPE)")
-	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate lengths of texts by a `ratio`")
-	fs.IntVar(&o.OutputTokens, "output-len", 0, "answer `tokens` of requests without an output length")
-	fs.StringVar(&o.Model, prefix+"model", "", "only requests to the model of this `name` (burstgpt)")
-	fs.Var(&f.jitter, "jitter", "second: spread requests of the same `second` evenly over it (burstgpt, vllm-log)")
-	fs.IntVar(&o.Run, prefix+"run", 0, "`number` of the run in files with several, from 1")
-	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "prompt `tokens` of an image (azure-mm)")
-	fs.Float64Var(&o.Rate, "arrival-rate", 0, "`requests/s` for files without arrivals; a factor for servegen")
-	fs.StringVar(&f.span, "servegen-span", "", "seconds `FROM:TO` of servegen clients")
+	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` with the priority of a request, if it is not named priority (mooncake)")
+	fs.Var(&f.zero, "zero-output", "handling of requests for 0 output tokens: `drop` (and count), one (output token) or error")
+	fs.Var(&f.sessions, "session-mode", "dependencies of requests: flat (none), chain (a request waits for the previous request of its conversation) or auto (by the `format`)")
+	fs.Var(&f.dag, "dag", "handling of requests that wait for or start several requests: refuse, `chain` (keep only chains), graph (keep all) or auto (graph if supported)")
+	fs.StringVar(&o.AssumePrefix, "assume-prefix", "none", "`prefixes` that prompts are assumed to share: system:TOKENS, groups:N:RATIO, session or none")
+	fs.StringVar(&o.Tokenizer, "tokenizer", "", "tokenizer.json `FILE` (BPE) that counts the tokens of texts")
+	fs.Float64Var(&o.TokensPerByte, "tokens-per-byte", 0, "estimate the tokens of texts by this `ratio` of tokens per byte")
+	fs.IntVar(&o.OutputTokens, "output-len", 0, "number of answer `tokens` of requests without an output length")
+	fs.StringVar(&o.Model, prefix+"model", "", "read only requests to the model of this `name` (burstgpt)")
+	fs.Var(&f.jitter, "jitter", "`second`: spread requests with the same second evenly over that second (burstgpt, vllm-log)")
+	fs.IntVar(&o.Run, prefix+"run", 0, "`number` of the run to read, from 1, in files with several runs")
+	fs.IntVar(&o.ImageTokens, "image-tokens", 0, "number of prompt `tokens` per image (azure-mm)")
+	fs.Float64Var(&o.Rate, "arrival-rate", 0, "arrival rate in `requests/s` for files without arrival times; servegen: a factor of the rate")
+	fs.StringVar(&f.span, "servegen-span", "", "range `FROM:TO` in seconds of the servegen clients to read")
 }
 
 // Said returns the values of the flags, or an error if they are incompatible.

@@ -20,10 +20,10 @@ type live struct {
 
 func (l *live) bindFlags(fs *pflag.FlagSet) {
 	l.Precise = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}
-	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait up to 20 ms for the request that a completion admits")
-	fs.BoolVar(&l.Disagg, "online-disagg", false, "allow separate prefill and decode workers in real time too")
-	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin, which polls the clock in the end\nand takes a processor per worker")
-	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after this real `time`, as 90s, and report what was done; exit code 3")
+	fs.BoolVar(&l.Barrier, "online-barrier", true, "let a worker wait up to 20 ms before its next pass for a request that a completion starts")
+	fs.BoolVar(&l.Disagg, "online-disagg", false, "allow separate prefill and decode workers with --mode online")
+	fs.Var(&l.Precise, "precise", "how workers wait, by `name`: timer, or spin (polls the clock at the end of a wait; takes one processor per worker)")
+	fs.DurationVar(&l.Deadline, "deadline", 0, "end the run after this real `time`, as 90s, report the results so far, and exit with code 3")
 }
 
 // RealEnd returns the real time after which a replay ends early, or 0. wanted reports whether --until sets this time.
@@ -90,11 +90,11 @@ type processes struct {
 }
 
 func (p *processes) bindFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&p.Spawn, "spawn", 0, "start this `number` of workers, and etcd and NATS without --etcd and --nats; 0: use existing workers")
+	fs.IntVar(&p.Spawn, "spawn", 0, "`number` of workers to start, with etcd and NATS if --etcd and --nats are not set; 0: use existing workers")
 	fs.StringVar(&p.Endpoint, "endpoint", "dynamo.backend.generate", "`name` of the workers' endpoint: namespace.component.endpoint")
-	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the prefill workers' endpoint; other workers decode then")
-	fs.IntVar(&p.Migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
-	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "`time` to wait for workers")
+	fs.StringVar(&p.Prefill, "prefill-endpoint", "", "`name` of the endpoint of the prefill workers; the workers of --endpoint then only decode")
+	fs.IntVar(&p.Migrations, "migration-limit", 0, "maximum `number` of times that a request continues at another worker after its worker failed")
+	fs.DurationVar(&p.Startup, "startup-timeout", time.Minute, "maximum `time` to wait for workers at the start")
 	p.RuntimeNames = cli.BindNamed(fs, p.Runtime.Bind)
 	cli.Hide(fs, p.RuntimeNames...)
 	fs.Lookup("etcd").Hidden, fs.Lookup("nats").Hidden = false, false
@@ -167,37 +167,37 @@ func (f *RuntimeFlags) Bind(fs *pflag.FlagSet) {
 	}{
 		{&f.Etcd, "etcd", "`URLs` of etcd, separated by commas", "$ETCD_ENDPOINTS, or http://127.0.0.1:2379"},
 		{&f.Nats, "nats", "`URLs` of NATS, separated by commas", "$NATS_SERVER, or nats://127.0.0.1:4222"},
-		{&f.Discovery, "discovery", "how workers are found, a `way`: etcd, static", "$DYN_DISCOVERY_BACKEND, or etcd"},
-		{&f.Static, "static", "with --discovery static, `addresses` as ns.component.endpoint=subject@id, separated by commas", ""},
-		{&f.Plane, "request-plane", "how requests reach workers, a `way`: nats, tcp", "$DYN_REQUEST_PLANE, or nats"},
-		{&f.Layout, "wire", "`layout` of keys and subjects that are written: seed, v1, both", "both"},
-		{&f.EtcdUser, "etcd-username", "`name` at etcd; its password is $ETCD_AUTH_PASSWORD", "$ETCD_AUTH_USERNAME"},
-		{&f.EtcdCA, "etcd-ca", "`FILE` of the authority that signs etcd's certificate (PEM)", "$ETCD_AUTH_CA"},
-		{&f.EtcdCert, "etcd-cert", "`FILE` of our certificate at etcd (PEM)", "$ETCD_AUTH_CLIENT_CERT"},
-		{&f.EtcdKey, "etcd-key", "`FILE` of its key (PEM)", "$ETCD_AUTH_CLIENT_KEY"},
-		{&f.NatsUser, "nats-username", "`name` at NATS; its password is $NATS_AUTH_PASSWORD, a token $NATS_AUTH_TOKEN", "$NATS_AUTH_USERNAME"},
-		{&f.NatsNKey, "nats-nkey", "`FILE` of our seed at NATS", "$NATS_AUTH_NKEY"},
-		{&f.NatsCreds, "nats-credentials", "`FILE` of our JWT and seed at NATS", "$NATS_AUTH_CREDENTIALS_FILE"},
-		{&f.NatsCA, "nats-ca", "`FILE` of the authority that signs NATS's certificate (PEM)", "$NATS_AUTH_CA"},
-		{&f.NatsCert, "nats-cert", "`FILE` of our certificate at NATS (PEM)", "$NATS_AUTH_CLIENT_CERT"},
-		{&f.NatsKey, "nats-key", "`FILE` of its key (PEM)", "$NATS_AUTH_CLIENT_KEY"},
-		{&f.ResponseHost, "response-host", "`address` at which workers reach this process", "$DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1"},
-		{&f.LinkCert, "link-cert", "`FILE` of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN", "$REPLAY_LINK_CERT"},
-		{&f.LinkKey, "link-key", "`FILE` of its key (PEM)", "$REPLAY_LINK_KEY"},
-		{&f.LinkCA, "link-ca", "`FILE` of the authority that has signed theirs (PEM)", "$REPLAY_LINK_CA"},
-		{&f.LinkName, "link-name", "`name` that certificates of listeners are for", "$REPLAY_LINK_NAME, or the host that is dialled"},
-		{&f.AllowDial, "allow-dial", "allowed peers: `networks`, addresses, hosts, loopback, private, local (this machine), any; separated by commas", "$REPLAY_ALLOW_DIAL, or loopback,private,local"},
+		{&f.Discovery, "discovery", "discovery backend, a `way` to find workers: etcd or static", "$DYN_DISCOVERY_BACKEND, or etcd"},
+		{&f.Static, "static", "with --discovery static: comma-separated `addresses`, as ns.component.endpoint=subject@id", ""},
+		{&f.Plane, "request-plane", "transport of requests to workers, a `way`: nats or tcp", "$DYN_REQUEST_PLANE, or nats"},
+		{&f.Layout, "wire", "`layout` of the keys and subjects that this process writes: seed, v1 or both", "both"},
+		{&f.EtcdUser, "etcd-username", "user `name` for etcd; the password is read from $ETCD_AUTH_PASSWORD", "$ETCD_AUTH_USERNAME"},
+		{&f.EtcdCA, "etcd-ca", "`FILE` of the CA certificate for etcd (PEM)", "$ETCD_AUTH_CA"},
+		{&f.EtcdCert, "etcd-cert", "`FILE` of the client certificate for etcd (PEM)", "$ETCD_AUTH_CLIENT_CERT"},
+		{&f.EtcdKey, "etcd-key", "`FILE` of the client key for etcd (PEM)", "$ETCD_AUTH_CLIENT_KEY"},
+		{&f.NatsUser, "nats-username", "user `name` for NATS; the password is read from $NATS_AUTH_PASSWORD, a token from $NATS_AUTH_TOKEN", "$NATS_AUTH_USERNAME"},
+		{&f.NatsNKey, "nats-nkey", "`FILE` of the NKey seed for NATS", "$NATS_AUTH_NKEY"},
+		{&f.NatsCreds, "nats-credentials", "`FILE` of the credentials for NATS (JWT and NKey seed)", "$NATS_AUTH_CREDENTIALS_FILE"},
+		{&f.NatsCA, "nats-ca", "`FILE` of the CA certificate for NATS (PEM)", "$NATS_AUTH_CA"},
+		{&f.NatsCert, "nats-cert", "`FILE` of the client certificate for NATS (PEM)", "$NATS_AUTH_CLIENT_CERT"},
+		{&f.NatsKey, "nats-key", "`FILE` of the client key for NATS (PEM)", "$NATS_AUTH_CLIENT_KEY"},
+		{&f.ResponseHost, "response-host", "`address` at which workers connect to this process", "$DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1"},
+		{&f.LinkCert, "link-cert", "`FILE` of the TLS certificate for connections between workers and callers on different machines (PEM); a token is read from $REPLAY_LINK_TOKEN", "$REPLAY_LINK_CERT"},
+		{&f.LinkKey, "link-key", "`FILE` of the key of --link-cert (PEM)", "$REPLAY_LINK_KEY"},
+		{&f.LinkCA, "link-ca", "`FILE` of the CA certificate for --link-cert of other processes (PEM)", "$REPLAY_LINK_CA"},
+		{&f.LinkName, "link-name", "server `name` that the certificates of other processes must have", "$REPLAY_LINK_NAME, or the host of the address"},
+		{&f.AllowDial, "allow-dial", "addresses that this process may connect to: a comma-separated list of `networks`, addresses, hosts, loopback, private, local (this machine) or any", "$REPLAY_ALLOW_DIAL, or loopback,private,local"},
 	} {
 		fs.StringVar(one.to, one.name, "", one.usage)
 		fs.Lookup(one.name).DefValue = one.otherwise
 	}
-	fs.BoolVar(&f.Insecure, "insecure", false, "listen outside loopback without certificates or a token: every client is accepted")
-	fs.IntVar(&f.ResponsePort, "response-port", 0, "`port` at which workers reach this process")
+	fs.BoolVar(&f.Insecure, "insecure", false, "allow listening outside loopback without certificates or a token: every client is accepted")
+	fs.IntVar(&f.ResponsePort, "response-port", 0, "`port` at which workers connect to this process")
 	fs.Lookup("response-port").DefValue = "$DYN_TCP_RESPONSE_STREAM_PORT, or any"
-	fs.DurationVar(&f.Lease, "lease", 10*time.Second, "`time` after which a silent worker is taken for dead")
-	fs.DurationVar(&f.Connect, "connect-timeout", 10*time.Second, "`time` to reach etcd and NATS")
-	fs.DurationVar(&f.CallHome, "call-home-timeout", 10*time.Second, "`time` a worker may take to connect back")
-	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` after which the request of a caller that does not read is killed")
+	fs.DurationVar(&f.Lease, "lease", 10*time.Second, "`time` after which a worker that does not renew its lease counts as dead")
+	fs.DurationVar(&f.Connect, "connect-timeout", 10*time.Second, "maximum `time` to connect to etcd and NATS")
+	fs.DurationVar(&f.CallHome, "call-home-timeout", 10*time.Second, "maximum `time` that a worker may take to connect back to its caller")
+	fs.DurationVar(&f.SlowClient, "slow-client-timeout", 30*time.Second, "`time` after which a request is cancelled if its caller does not read the answer")
 }
 
 // OnlyCalls returns an error for flags that apply only to programs that serve requests.

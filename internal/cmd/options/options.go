@@ -65,17 +65,17 @@ func (o *Options) groups() []cli.Group {
 	all := o.replayGroups()
 	last := len(all) - 1
 	return append(all[:last:last],
-		cli.NewGroup("Traces that are not kept", o.streaming.bindFlags).Rare(),
+		cli.NewGroup("Streaming of traces", o.streaming.bindFlags).Rare(),
 		cli.NewGroup("Cores", func(fs *pflag.FlagSet) {
-			fs.IntVar(&o.Threads, "threads", 0, "cores that the simulation may use, a `number`; 0: all. The report does not depend on it")
+			fs.IntVar(&o.Threads, "threads", 0, "`number` of cores that the simulation may use; 0: all. The report does not depend on it")
 		}).Rare(),
 		cli.NewGroup("Objectives", o.Outputs.bindObjectives),
 		cli.NewGroup("Output (report, requests and records of the run)", func(fs *pflag.FlagSet) {
 			o.Output.bindFlags(fs)
 			o.Outputs.bindFlags(fs)
 		}, "output", "wide", "out", "timeline"),
-		cli.NewGroup("Real time (with --mode online; the last two with --mode cluster, too)", o.Live.bindFlags).Rare().ListedBy(listsSettings),
-		cli.NewGroup("Workers that are processes (with --mode cluster; the cluster's flags of replay worker work here, too)", o.Processes.bindFlags).Rare().ListedBy(listsSettings),
+		cli.NewGroup("Real time (with --mode online; the last two also with --mode cluster)", o.Live.bindFlags).Rare().ListedBy(listsSettings),
+		cli.NewGroup("Worker processes (with --mode cluster, which also accepts the cluster flags of replay worker)", o.Processes.bindFlags).Rare().ListedBy(listsSettings),
 		all[last])
 }
 
@@ -130,20 +130,20 @@ func (o *Options) replayGroups() []cli.Group {
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare().ListedBy(listsSettings),
 		cli.NewGroup("Cluster", o.Cluster.bindFlags, "workers", "prefill-workers", "decode-workers", "router"),
-		cli.NewGroup(enginesTitle+" (these win over --engine-args; most take prefill- or decode- in front, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
+		cli.NewGroup(enginesTitle+" (these override --engine-args; most accept the prefix prefill- or decode-, as --decode-num-gpu-blocks)", func(fs *pflag.FlagSet) {
 			o.Engine.bindFlags(fs)
 			o.Config.bindDeployment(fs)
 		}, "gpu", "model", "tp", "engine", "num-gpu-blocks", "deployment").ListedBy(listsSettings,
 			"dp", "quantization", "max-model-len", "block-size", "max-num-seqs", "max-num-batched-tokens", "scheduler-profile", "timing-profile"),
-		cli.NewGroup("KV router (these win over --router-config)", o.Router.Bind).Rare().ListedBy(listsSettings),
+		cli.NewGroup("KV router (these override --router-config)", o.Router.Bind).Rare().ListedBy(listsSettings),
 		cli.NewGroup("Clients", o.client.bindFlags).Rare(),
 		cli.NewGroup("Run", o.bindRun).Rare(),
 	}
 }
 
 func (o *Options) bindRun(fs *pflag.FlagSet) {
-	fs.StringVar(&o.compat, "compat", "", "repeat the results of a `release` of the reference to the last digit: "+CompatRelease)
-	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of random draws, a `number`")
+	fs.StringVar(&o.compat, "compat", "", "repeat the results of this `release` of dynamo.replay to the last digit: "+CompatRelease)
+	fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of all random draws, a `number`")
 	o.Limits.bindFlags(fs)
 	o.Config.bindFlags(fs)
 	bindReferenceOnly(fs)

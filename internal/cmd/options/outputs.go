@@ -30,9 +30,9 @@ type output struct {
 
 func (out *output) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"table", "json"}, Value: "table"}
-	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; in a directory, to a file named after the time")
+	fs.StringVar(&out.Path, "report-json", "", "also write the report to `FILE`; if it is a directory, to a file in it that is named by the time")
 	fs.Var(&out.Form, "output", "`form` of the output: table or json")
-	fs.BoolVar(&out.wide, "wide", false, "a table with all columns, wider than 80 characters")
+	fs.BoolVar(&out.wide, "wide", false, "print all columns, wider than 80 characters")
 	out.Watch.bindFlag(fs)
 	out.Drawing.bindFlags(fs)
 }
@@ -57,35 +57,35 @@ type Outputs struct {
 func (out *Outputs) bindFlags(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
 	out.Names = cli.Choice{Names: summary.Names(), Value: "native"}
-	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or those of aiperf, vllm\nor sglang, the load generators")
-	fs.StringVar(&out.Requests, "requests", "", "write a row per request to `FILE`, as its name ends: .parquet, .arrow, .jsonl or .csv")
-	fs.StringVar(&out.Metrics, "metrics", "", "write the numbers of the report to `FILE`, as OpenMetrics text")
-	fs.StringVar(&out.OTLP, "otlp", "", "write a span per request and stage to `FILE`, as OTLP's JSON; a run begins in 2020")
-	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write stored and removed KV blocks to `FILE`, a line of JSON per event")
-	fs.Var(&out.Caches, "save-caches", "write the prefix caches at the end to `FILE`, or earlier to FILE,at=30m (docs/sweep.md)")
-	fs.StringVar(&out.Dir, "out", "", "write report, requests and passes to a new `DIR`")
+	fs.Var(&out.Names, "report-format", "`names` of the values in the JSON report: native, or as in the load generators aiperf, vllm\nor sglang")
+	fs.StringVar(&out.Requests, "requests", "", "write one row per request to `FILE`, in the format of its extension: .parquet, .arrow, .jsonl or .csv")
+	fs.StringVar(&out.Metrics, "metrics", "", "write the values of the report to `FILE`, as OpenMetrics text")
+	fs.StringVar(&out.OTLP, "otlp", "", "write one span per request and stage to `FILE`, as OTLP JSON; time 0 of the run is a date in 2020")
+	fs.StringVar(&out.KVEvents, "kv-events-file", "", "write events of stored and removed KV blocks to `FILE`, one line of JSON per event")
+	fs.Var(&out.Caches, "save-caches", "write the prefix caches at the end of the run to `FILE`; FILE,at=30m: at this time (docs/sweep.md)")
+	fs.StringVar(&out.Dir, "out", "", "write report, requests and records to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
-	fs.BoolVar(&out.overwrite, "overwrite", false, "let --out replace another run")
-	fs.BoolVar(&out.force, "force", false, "let --out replace anything")
+	fs.BoolVar(&out.overwrite, "overwrite", false, "allow --out to replace another run")
+	fs.BoolVar(&out.force, "force", false, "allow --out to replace any file or directory")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
-	fs.BoolVar(&out.Digest, "digest", false, "print a hash of inputs, configuration and the life of each request")
+	fs.BoolVar(&out.Digest, "digest", false, "print a hash of the inputs, the configuration and the times of each request")
 	out.Regret.bindFlags(fs)
 }
 
 // BindGroup adds the flags for a directory that contains several run directories.
 func (out *Outputs) BindGroup(fs *pflag.FlagSet) {
 	out.Form = cli.Choice{Names: []string{"parquet", "jsonl", "csv"}, Value: "parquet"}
-	fs.StringVar(&out.Dir, "out", "", "write report, requests and passes of each future to a separate directory in a new `DIR`")
+	fs.StringVar(&out.Dir, "out", "", "write report, requests and records of each future to a new `DIR`")
 	fs.Var(&out.Form, "requests-format", "`form` of the requests in --out: parquet, jsonl or csv")
 	fs.BoolVar(&out.Passes, "passes", false, "also write every pass to --out")
-	fs.Var(&out.Slo, "slo", "`objectives`, with --out: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
-	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that meet them")
+	fs.Var(&out.Slo, "slo", "latency `objectives`, with --out: p99:ttft=2s over all requests, ttft=500ms,itl=30ms for each request")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that must meet --slo")
 }
 
 func (out *Outputs) bindObjectives(fs *pflag.FlagSet) {
-	fs.Var(&out.Slo, "slo", "`objectives`: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each")
-	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that meet them")
-	fs.BoolVar(&out.SloExit, "slo-exit", false, "end with exit code 6 when an objective is missed")
+	fs.Var(&out.Slo, "slo", "latency `objectives`: p99:ttft=2s over all requests, ttft=500ms,itl=30ms for each request")
+	fs.Float64Var(&out.Attainment, "slo-attainment", 1, "`share` of requests that must meet --slo")
+	fs.BoolVar(&out.SloExit, "slo-exit", false, "exit with code 6 if an objective is missed")
 }
 
 // Objectives is the value of a flag such as --slo.
@@ -204,7 +204,7 @@ func (d *drawing) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&d.Path, "timeline", "", "write the timeline of all workers to `FILE`, for Perfetto")
 	fs.Var(&d.from, "timeline-from", "omit events that end before this `time` of the run's clock")
 	fs.Var(&d.to, "timeline-to", "omit events that begin at or after this `time` of the run's clock")
-	fs.StringVar(&d.request, "timeline-request", "", "show one `REQUEST` alone: its id, or :LINE of the trace")
+	fs.StringVar(&d.request, "timeline-request", "", "write the timeline of one `REQUEST` only: its id, or :LINE of the trace")
 }
 
 // Cut returns the range and the request filter of a timeline.

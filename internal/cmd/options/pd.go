@@ -30,18 +30,18 @@ type pd struct {
 const bestEstimate = "best"
 
 func (f *pd) bindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&f.threshold, "pd-threshold", "", "a decode worker computes prompts with at most `N` uncached tokens there; best: if its estimated first token is not later (docs/pd.md)")
+	fs.StringVar(&f.threshold, "pd-threshold", "", "decode workers compute prompts with at most `N` tokens that they have not cached; best: prompts with a first token that is not estimated to be later there (docs/pd.md)")
 	f.chosen = cli.Choice{Names: []string{"after-transfer", string(engines.BeforeTransfer), string(engines.BeforePrefill)}, Value: "after-transfer"}
 	f.sharing = cli.Choice{Names: []string{"none", string(engines.ShareFairly), string(engines.ShareInTurns)}, Value: "none"}
 	f.sent = cli.Choice{Names: []string{"auto", "all", "missing", "pull", "push"}, Value: "auto"}
-	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers where this `expression` is true; decode workers compute all other prompts")
-	fs.Var(&f.chosen, "decode-chosen", "when a request gets its decode worker, a `time`: after-transfer, before-transfer or before-prefill, as it arrives")
-	fs.Var(&f.sharing, "kv-transfer-sharing", "`mode` in which KV transfers share links: none, a link for each; fair, max-min; fifo, one after the other")
-	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "`GB/s` out of each prefill worker and into each decode worker, which transfers share")
-	fs.Float64Var(&f.core, "core-bandwidth", 0, "`GB/s` of the network between them, which all transfers share")
-	fs.Var(&f.sent, "kv-transfer", "`what` a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with\nvLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md)")
-	fs.BoolVar(&f.hold, "hold-prefill-blocks", false, "the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors")
-	fs.BoolVar(&f.admission, "decode-admission", false, "a transfer waits until its decode worker has KV blocks for the prompt")
+	fs.StringVar(&f.when, "pd-when", "", "prompts go to prefill workers if this `expression` is true; decode workers compute all other prompts")
+	fs.Var(&f.chosen, "decode-chosen", "`time` at which the router chooses the decode worker: after-transfer, before-transfer, or before-prefill (when the request arrives)")
+	fs.Var(&f.sharing, "kv-transfer-sharing", "`mode` in which KV transfers share links: none (each transfer has a separate link), fair (max-min fairness) or fifo (one after the other)")
+	fs.Float64Var(&f.nic, "nic-bandwidth", 0, "bandwidth in `GB/s` out of each prefill worker and into each decode worker, shared by its transfers")
+	fs.Float64Var(&f.core, "core-bandwidth", 0, "bandwidth in `GB/s` of the network between prefill and decode workers, shared by all transfers")
+	fs.Var(&f.sent, "kv-transfer", "KV `blocks` that a transfer sends: all, or missing (not cached on the decode worker).\npull (read by decode workers) and push (written by prefill workers) follow vLLM's NIXL connectors.\nauto: pull for vLLM workers with vLLM's own rules if it is supported, else all (docs/pd.md)")
+	fs.BoolVar(&f.hold, "hold-prefill-blocks", false, "keep the KV blocks of a prompt on its prefill worker until they have been sent, as vLLM's connectors do")
+	fs.BoolVar(&f.admission, "decode-admission", false, "delay each transfer until the decode worker has free KV blocks for the prompt")
 }
 
 // pdFlags returns the names of the flags that divide work between prefill and decode workers.

@@ -17,8 +17,8 @@ const (
 )
 
 func bindProcess(fs *pflag.FlagSet, p *policy.Process) {
-	fs.StringVar(&p.Command, processFlag, "", "`command` of a program that chooses the worker of each request, asked line by line;\nor unix:PATH, tcp:HOST:PORT (docs/policies.md)")
-	fs.DurationVar(&p.Timeout, timeoutFlag, replay.ProcessTimeout, "`time` that the program of --"+processFlag+" may take for an answer")
+	fs.StringVar(&p.Command, processFlag, "", "`command` of a program that chooses the worker of each request, over standard input and output.\nAlternatively its socket, unix:PATH or tcp:HOST:PORT (docs/policies.md)")
+	fs.DurationVar(&p.Timeout, timeoutFlag, replay.ProcessTimeout, "maximum `time` that the program of --"+processFlag+" may take to answer")
 }
 
 // fillProcess sets a router policy in a program in spec.

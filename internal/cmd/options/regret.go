@@ -20,9 +20,9 @@ const mostSampled = 1_000_000
 
 func (r *regretFlags) bindFlags(fs *pflag.FlagSet) {
 	_ = r.Horizon.Set("30s")
-	fs.BoolVar(&r.Wanted, "regret", false, "try all workers at a sample of the routing decisions, and report the regret (docs/policies.md)")
-	fs.IntVar(&r.Sample, "regret-sample", 100, "`number` of these decisions, evenly spread")
-	fs.Var(&r.Horizon, "regret-horizon", "`time` after a decision in which arriving requests are compared")
+	fs.BoolVar(&r.Wanted, "regret", false, "replay a sample of the routing decisions with every other worker, and report the regret (docs/policies.md)")
+	fs.IntVar(&r.Sample, "regret-sample", 100, "`number` of routing decisions in the sample of --regret, evenly spread")
+	fs.Var(&r.Horizon, "regret-horizon", "`time` after a routing decision: requests that arrive in it are compared for --regret")
 }
 
 // checkRegret returns an error if the regret cannot be computed for spec.

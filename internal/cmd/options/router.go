@@ -24,15 +24,15 @@ type routing struct {
 
 func routerRows() []schema.Row {
 	return []schema.Row{
-		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "`part` of a cached block that is subtracted from a worker's cost, 0 to 1", Knob: schema.Knob{Label: "Weight of cached blocks (KV router)", Preset: "1", Steps: "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1"}},
-		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "`weight` of blocks to prefill, relative to blocks in use", Knob: schema.Knob{Label: "Weight of blocks to prefill (KV router)", Preset: "1", Steps: "0 0.25 0.5 0.75 1 1.5 2 3 4 6 8"}},
-		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`temperature` of the draw of a worker; 0 takes the cheapest", Knob: schema.Knob{Label: "Router temperature (KV router)", Preset: "0", Steps: "0 0.1 0.2 0.5 1 2 5"}},
-		{Key: "router_track_active_blocks", Kind: schema.Bool, Default: "true", Help: "count blocks in use"},
-		{Key: "router_assume_kv_reuse", Kind: schema.Bool, Default: "true", Help: "count blocks that running requests share once"},
-		{Key: "router_track_prefill_tokens", Kind: schema.Bool, Default: "true", Help: "count prompt tokens not computed yet"},
-		{Key: "router_prefill_load_model", Kind: schema.Name, Default: "none", Names: []string{"none", "aic"}, Help: "decay of prompt tokens being computed: none or aic, by `name`"},
-		{Key: "router_queue_threshold", Kind: schema.Factor, Default: "4", Help: "hold requests while every worker has this `multiple` of a pass to prefill, or unlimited", Knob: schema.Knob{Label: "Router queue threshold (passes, KV router)", Preset: "4"}},
-		{Key: "router_queue_policy", Kind: schema.Name, Default: "fcfs", Names: router.QueueOrders(), Help: "order of held requests, by `name`: " + strings.Join(router.QueueOrders(), ", ")},
+		{Key: "overlap_score_credit", Kind: schema.Real, Default: "1", Help: "cost of a worker: `part` of a block that each cached block of the prompt subtracts, 0 to 1", Knob: schema.Knob{Label: "Weight of cached blocks (KV router)", Preset: "1", Steps: "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 1"}},
+		{Key: "prefill_load_scale", Kind: schema.Real, Default: "1", Help: "cost of a worker: `weight` of blocks to prefill, relative to blocks in use", Knob: schema.Knob{Label: "Weight of blocks to prefill (KV router)", Preset: "1", Steps: "0 0.25 0.5 0.75 1 1.5 2 3 4 6 8"}},
+		{Key: "router_temperature", Kind: schema.Real, Default: "0", Help: "`temperature` of the random choice of a worker by cost; 0: always the worker with the lowest cost", Knob: schema.Knob{Label: "Router temperature (KV router)", Preset: "0", Steps: "0 0.1 0.2 0.5 1 2 5"}},
+		{Key: "router_track_active_blocks", Kind: schema.Bool, Default: "true", Help: "cost of a worker: count the KV blocks of its requests in flight"},
+		{Key: "router_assume_kv_reuse", Kind: schema.Bool, Default: "true", Help: "cost of a worker: count KV blocks that several requests share only once"},
+		{Key: "router_track_prefill_tokens", Kind: schema.Bool, Default: "true", Help: "cost of a worker: count prompt tokens that are not computed yet"},
+		{Key: "router_prefill_load_model", Kind: schema.Name, Default: "none", Names: []string{"none", "aic"}, Help: "model by which the prompt tokens of a running prefill decrease, by `name`: none or aic"},
+		{Key: "router_queue_threshold", Kind: schema.Factor, Default: "4", Help: "queue requests while every worker has prompt tokens to compute for more than this `multiple` of a pass; unlimited: no queue", Knob: schema.Knob{Label: "Router queue threshold (passes, KV router)", Preset: "4"}},
+		{Key: "router_queue_policy", Kind: schema.Name, Default: "fcfs", Names: router.QueueOrders(), Help: "order of queued requests, by `name`: " + strings.Join(router.QueueOrders(), ", ")},
 	}
 }
 
@@ -54,7 +54,7 @@ func RouterFlags() []string {
 }
 
 func (r *routing) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&r.config, "router-config", "", "settings of the KV router or of a gateway's policy: a `JSON` object or @file")
+	fs.StringVar(&r.config, "router-config", "", "settings of the KV router, or of a gateway's policy: a `JSON` object, or @file")
 	r.flags = routerFlags()
 	BindFlags(fs, r.flags)
 }

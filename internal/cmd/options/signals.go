@@ -23,8 +23,8 @@ type signalPart struct {
 
 func signalParts() [2]signalPart {
 	return [2]signalPart{
-		{"signal-delay", "`age` of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
-		{"signal-interval", "`time` between two reads of signals: 1s, or waiting=1s,kv_usage=5s", func(a *router.Age) *sim.Time { return &a.Interval }},
+		{"signal-delay", "`age` of worker signals when the router reads them: 500ms for all, or per signal, as index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)", func(a *router.Age) *sim.Time { return &a.Delay }},
+		{"signal-interval", "`time` between two reads of worker signals: 1s for all, or per signal, as waiting=1s,kv_usage=5s", func(a *router.Age) *sim.Time { return &a.Interval }},
 	}
 }
 

@@ -85,7 +85,7 @@ func (l *limits) bindFlags(fs *pflag.FlagSet) {
 	l.oversize = cli.Choice{Names: []string{"error", "reject"}, Value: "error"}
 	fs.Var(&l.Until, "until", "end the run at this `time` of its clock: ms, or with a unit, as 90s or 10m")
 	l.bindWindow(fs)
-	fs.Var(&l.oversize, "oversize", "`rule` for requests that can never run: error ends the run\nbefore it begins, reject omits them")
+	fs.Var(&l.oversize, "oversize", "`rule` for requests that can never run: error (the replay does not start)\nor reject (they are rejected and counted)")
 }
 
 // fillLimits sets in spec which requests are excluded.

@@ -21,10 +21,10 @@ type streaming struct {
 }
 
 func (s *streaming) bindFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&s.on, "stream", false, "replay a trace without keeping it in memory (docs/limits.md)")
-	fs.Var(&s.window, "stream-window", "with --stream: `time` by which rows of the trace may be out of order, as 500ms or 10s")
+	fs.BoolVar(&s.on, "stream", false, "read the trace during the replay, without keeping it in memory (docs/limits.md)")
+	fs.Var(&s.window, "stream-window", "with --stream: maximum `time` by which rows of the trace are out of order, as 500ms or 10s")
 	s.quantiles = cli.Choice{Names: []string{"sketch", "exact"}, Value: "sketch"}
-	fs.Var(&s.quantiles, "quantiles", "with --stream: sketch finds quantiles within 0.2 %, exact finds them by a\nsecond pass over temporary files, as objectives on quantiles need")
+	fs.Var(&s.quantiles, "quantiles", "with --stream: method for quantiles: sketch (error up to 0.2 %), or exact (a second pass over\ntemporary files; objectives on quantiles require it)")
 }
 
 // fillStream sets in spec that the trace is not kept in memory.

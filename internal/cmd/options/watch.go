@@ -21,7 +21,7 @@ type Watching struct {
 }
 
 func (w *Watching) bindFlag(fs *pflag.FlagSet) {
-	fs.VarPF(w, "watch", "", "show the replay on standard error while it runs, anew after an `interval`, as 2s").NoOptDefVal = "true"
+	fs.VarPF(w, "watch", "", "show the state of the replay on standard error while it runs, updated after each `interval`, as 2s").NoOptDefVal = "true"
 }
 
 // String returns the text of the flag.

@@ -59,7 +59,7 @@ func (w *window) Set(text string) error {
 
 func (l *limits) bindWindow(fs *pflag.FlagSet) {
 	fs.BoolVar(&l.recycle, recycleFlag, false, "closed loop: repeat the workload until the end of --window")
-	fs.Var(&l.window, windowFlag, "report on the requests that arrive from one time of the run's clock to another,\n`FROM,TO`, as 1m,10m; either may be left out")
+	fs.Var(&l.window, windowFlag, "report only on requests that arrive between two times of the run's clock,\n`FROM,TO`, as 1m,10m; either time is optional")
 }
 
 // fillWindow sets the time window of the report in spec.

@@ -22,7 +22,7 @@ func (o *Options) BindWorkload(cmd *cobra.Command, own ...cli.Group) {
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),
 		cli.NewGroup(leftOpenTitle, o.input.bindOpen).Rare(),
 		cli.NewGroup("Run", func(fs *pflag.FlagSet) {
-			fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of random draws, a `number`")
+			fs.Uint64Var(&o.Seed, "seed", DefaultSeed, "seed of all random draws, a `number`")
 			cli.BindHelp(fs)
 		}))...)
 	o.input.openFlags = slices.DeleteFunc(o.input.openFlags, func(name string) bool { return name == "tokenizer" })

@@ -40,12 +40,12 @@ func NewForkCommand(s cli.Streams) *cobra.Command {
 	f := &forkFlags{o: &options.Options{}}
 	cmd := &cobra.Command{
 		Use:   "fork RUN --at TIME --future NAME=VALUE,...",
-		Short: "Replay one past and several futures",
-		Long: `Replay up to an instant once, and from there several times: unchanged, and with
-other settings. Each future is what replay trace --change gives.
+		Short: "Replay a workload up to a time, then several futures",
+		Long: `Replay a workload once up to a time, and from there several times: unchanged,
+and with changed settings. Each future equals replay trace --change.
 
 RUN is a directory made with --out (its command is run again), or a trace with
-the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`,
+the flags of replay trace. TIME is a time of the replay's clock, from 0:00.`,
 		Example: `  replay fork out/a --at 30m --set workers=10 --set router=p2c
   replay fork FILE --workers 8 --at 30m --future workers=10 --future router=p2c
   replay fork out/a --at 30m --grid router=kv,p2c --grid workers=8,10`,
@@ -57,13 +57,13 @@ the flags of replay trace. TIME is of the replay's clock, which begins at 0:00.`
 		},
 	}
 	f.o.BindReplay(cmd, cli.NewGroup("Futures", func(fs *pflag.FlagSet) {
-		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures part, as 90s, 10m or 17:05")
-		fs.StringArrayVar(&f.futures, "future", nil, "a future with other `settings`, as workers=10,router=p2c; repeatable")
-		fs.StringArrayVar(&f.set, "set", nil, "a `setting` of all futures, as workers=10")
-		fs.StringArrayVar(&f.grid, "grid", nil, "futures of all combinations of the `values` of settings, as router=kv,p2c")
+		fs.Var(&f.at, "at", "`time` of the replay's clock at which the futures start, as 90s, 10m or 17:05")
+		fs.StringArrayVar(&f.futures, "future", nil, "changed `settings` of one future, as workers=10,router=p2c; repeatable")
+		fs.StringArrayVar(&f.set, "set", nil, "changed `setting` of all futures, as workers=10")
+		fs.StringArrayVar(&f.grid, "grid", nil, "setting and its `values`, as router=kv,p2c; repeatable: one future for each combination")
 		f.o.Outputs.BindGroup(fs)
 		cli.BindForm(fs, &f.form)
-		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "futures at once, a `number`; the table does not depend on it")
+		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "`number` of futures that run in parallel; the table does not depend on it")
 	}, "at", "future", "set", "grid", "out", "output"))
 	return cmd
 }

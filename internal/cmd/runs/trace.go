@@ -14,15 +14,15 @@ import (
 )
 
 // workloadHelp describes the sources of requests in the help of commands that replay.
-const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or packed; - is standard
-input. Without it, flags describe a synthetic workload, or a generated one:
---generate-rate 5 and all flags of replay generate, with generate- before them.`
+const workloadHelp = `FILE is a trace in any format of docs/traces.md, plain or compressed; - is
+standard input. Without FILE, flags describe a synthetic workload, or generate a
+workload with the flags of replay generate, as --generate-rate 5.`
 
 // NewTraceCommand returns the command trace, which replays a workload in open loop.
 func NewTraceCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 	return newRunCommand(s, onProcesses, loadgen.Trace, &cobra.Command{
 		Use:   "trace [FILE]",
-		Short: "Let requests arrive at the times of the workload",
+		Short: "Replay a workload in open loop: requests at its arrival times",
 		Long: `Replay a workload in open loop: requests arrive at the times of the trace,
 however busy the cluster is.
 
@@ -38,9 +38,9 @@ however busy the cluster is.
 func NewConcurrencyCommand(s cli.Streams, onProcesses Cluster) *cobra.Command {
 	return newRunCommand(s, onProcesses, loadgen.Concurrency, &cobra.Command{
 		Use:   "concurrency [FILE] --max-in-flight K",
-		Short: "Keep a number of requests in flight",
-		Long: `Replay a workload in closed loop: the next request arrives when one of the K in
-flight completes. Arrival times are ignored, delays within a session are kept.
+		Short: "Replay a workload in closed loop: K requests in flight",
+		Long: `Replay a workload in closed loop: the next request arrives when one of K in
+flight completes. Arrival times are ignored; delays within a session are kept.
 
 ` + workloadHelp,
 		Example: `  replay concurrency requests.jsonl --max-in-flight 64

@@ -26,12 +26,12 @@ type GridFlags struct {
 }
 
 func (f *GridFlags) Bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.traces, "trace", nil, "`file` to replay in all cells; several, by repeating it, are an axis")
+	fs.StringArrayVar(&f.traces, "trace", nil, "trace `file` of all cells; repeatable: several files are an axis of the grid")
 	fs.StringVar(&f.columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
-	fs.StringArrayVar(&f.deployments, "deployment", nil, "YAML `file` of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes")
-	fs.StringArrayVar(&f.axes, "grid", nil, "an axis: a flag and its values, as `workers=1,2,4`; may be repeated")
-	fs.StringArrayVar(&f.common, "set", nil, "a flag of all cells, as `block-size=512`; may be repeated")
-	fs.IntVar(&f.repeat, "repeat", 0, "replay each cell on a `number` of resamples of its workload too, for intervals")
+	fs.StringArrayVar(&f.deployments, "deployment", nil, "YAML `file` of replay init for all cells; repeatable for a mix of workers")
+	fs.StringArrayVar(&f.axes, "grid", nil, "axis of the grid: a flag and its values, as `workers=1,2,4`; repeatable")
+	fs.StringArrayVar(&f.common, "set", nil, "flag of all cells, as `block-size=512`; repeatable")
+	fs.IntVar(&f.repeat, "repeat", 0, "`number` of workload resamples per cell, for confidence intervals")
 }
 
 // readGrid returns the grid of a file and of the flags. Flags have precedence over the file. file may be "".

@@ -64,9 +64,9 @@ func newMergeCommand(s cli.Streams) *cobra.Command {
 		Use:   "merge PART...",
 		Short: "Make the table of a sweep from the files of its shards",
 		Long: `Make the table of a sweep from the files that replay sweep --shard wrote, in
-any order. It is the table of a sweep in one process, to the last byte. A shard
-that is missing, not finished, given twice or of another sweep is an error. A
-PART with * matches several files.`,
+any order. The table equals that of a sweep in one process, byte for byte. A
+missing, unfinished, duplicate or foreign shard is an error. A PART with *
+matches several files.`,
 		Example: `  replay sweep merge part-*.json --out all.csv
   replay sweep merge 'parts/*.json' --output json`,
 		Args: cobra.MinimumNArgs(1),

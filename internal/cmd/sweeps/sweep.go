@@ -33,13 +33,15 @@ is a YAML or JSON file,
 
   trace: requests.jsonl            a file, or a list of them
   set: {block-size: 512}           flags of all cells
-  grid:                            flags and their values; the last runs fastest
+  grid:                            flags, values; the last one changes fastest
     router: [round_robin, kv]
     workers: [2, 4, 8]
 
-or the flags below set it. Cells with max-in-flight are closed loops.
+The flags below can set the grid instead. Cells with max-in-flight run in closed
+loop.
 
-The cells run in this process, --jobs at once, or as shards on several machines.`,
+The cells run in this process, --jobs in parallel, or as shards on several
+machines.`,
 		Example: `  replay sweep grid.yaml --output csv > table.csv
   replay sweep grid.yaml --journal done.jsonl
   replay sweep grid.yaml --repeat 20
@@ -64,10 +66,10 @@ The cells run in this process, --jobs at once, or as shards on several machines.
 		},
 	}
 	cli.BindGroups(cmd, cli.NewGroup("Grid", f.grid.Bind, "trace", "deployment", "grid", "set", "repeat"), cli.NewGroup("Table", f.table.Bind, "output", "out", "gpu-cost"), cli.NewGroup("Run", func(fs *pflag.FlagSet) {
-		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "cells at once, a `number`; the table does not depend on it")
-		fs.StringVar(&f.journal, "journal", "", "note finished cells in `FILE`, and reuse the cells that it has")
-		fs.BoolVar(&f.early, "early-stop", false, "end a cell when an objective of its --set slo=... cannot be met any more")
-		fs.Var(&f.shard, "shard", "run shard `i/n` of the cells, as 1/8, into the file of --out")
+		fs.IntVar(&f.jobs, "jobs", runtime.NumCPU(), "`number` of cells that run in parallel; the table does not depend on it")
+		fs.StringVar(&f.journal, "journal", "", "record finished cells in `FILE`, and reuse the cells recorded there")
+		fs.BoolVar(&f.early, "early-stop", false, "end a cell as early as an objective of --set slo=... can no longer be met")
+		fs.Var(&f.shard, "shard", "run only shard `i/n` of the cells, as 1/8, and write it to the file of --out")
 	}, "journal", "early-stop", "shard"))
 	options.OfferSettings(cmd, nil, "grid", "set")
 	cmd.AddCommand(newMergeCommand(s))

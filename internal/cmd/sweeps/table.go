@@ -38,11 +38,11 @@ type TableFlags struct {
 
 func (f *TableFlags) Bind(fs *pflag.FlagSet) {
 	f.form = cli.Choice{Names: []string{"table", "csv", "json"}, Value: "table"}
-	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all)")
-	fs.BoolVar(&f.wide, "wide", false, "a table with all columns, wider than 80 characters")
+	fs.Var(&f.form, "output", "`form` of standard output: table (a few values), csv or json (all values)")
+	fs.BoolVar(&f.wide, "wide", false, "print all columns, wider than 80 characters")
 	f.Files.Bind(fs)
-	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of a GPU for an hour, in any currency; 0: that of replay gpus")
-	fs.BoolVar(&f.wall, "wall-time", false, "include values that depend on the speed of this machine")
+	fs.Float64Var(&f.cost, "gpu-cost", 0, "`price` of one GPU for one hour, in any currency; 0: the price in replay gpus")
+	fs.BoolVar(&f.wall, "wall-time", false, "include values that depend on the speed of this machine, such as wall times")
 }
 
 // Check returns an error for invalid flags, before any cell runs.
@@ -96,9 +96,9 @@ type TableFiles struct {
 }
 
 func (f *TableFiles) Bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.paths, "out", nil, "also write all values to `FILE`: .csv, .json, .parquet or a page, .html; repeatable")
-	fs.StringVar(&f.page, "html", "", "also draw the result as a web page, `FILE`")
-	fs.BoolVar(&f.overwrite, "overwrite", false, "let --out and --html replace files")
+	fs.StringArrayVar(&f.paths, "out", nil, "also write all values to `FILE`: .csv, .json, .parquet or .html; repeatable")
+	fs.StringVar(&f.page, "html", "", "also write the result to `FILE`, as a web page")
+	fs.BoolVar(&f.overwrite, "overwrite", false, "allow --out and --html to replace existing files")
 }
 
 // Overwrites reports whether existing files are replaced.

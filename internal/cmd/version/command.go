@@ -21,11 +21,11 @@ func newCommand(s cli.Streams, program string) *cobra.Command {
 	var form cli.Choice
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and the engine releases with known rules",
+		Short: "Print the version, and the engine releases that are simulated",
 		Long: `Print the version of the program, its commit and its Go release, the releases of
 engines with known rules, the versions of the files that it writes, and the
-origin of its measured operator times. Between two releases in a line of rules,
-those of the first hold.`,
+origin of its measured operator times. A release between two listed releases
+follows the rules of the earlier one.`,
 		Example: `  ` + program + ` version
   ` + program + ` version --output json`,
 		RunE: func(_ *cobra.Command, args []string) error {

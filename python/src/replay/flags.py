@@ -18,41 +18,41 @@ Value = Union[str, int, float, "os.PathLike[str]", Mapping[str, Any], Sequence[A
 class Workload(TypedDict, total=False):
     """The load, and requests that are made up.
 
-    arrival_interval_ms (ms): synthetic: ms between first arrivals (default 1)
+    arrival_interval_ms (ms): synthetic workload: ms between the arrivals of two sessions (default 1)
     classes (FILE): FILE with the class, priority and deadline of requests (docs/classes.md)
-    generate_agent_input (law): law of the first prompts of sub-agents; default: --input
-    generate_agent_output (law): law of the answers of sub-agents; default: --output
-    generate_agent_prefix (what): what the first prompts of sub-agents share
-    generate_agents (law): law of the sub-agents that a task starts (docs/traces.md)
+    generate_agent_input (law): law of the first prompts of sub-agents (default: --input)
+    generate_agent_output (law): law of the answers of sub-agents (default: --output)
+    generate_agent_prefix (prefixes): prefixes that the first prompts of sub-agents share, as in --prefix
+    generate_agents (law): law of the number of sub-agents that a task starts (docs/traces.md)
     generate_arrivals (law): law of arrivals: poisson, gamma:cv=2, constant, ramp:to=20, diurnal:period=24h, users:count=50 (default poisson)
-    generate_calls (law): law of the number of tools that a sub-agent calls; default: 1
-    generate_class (kinds): one of several kinds of requests: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...
+    generate_calls (law): law of the number of tool calls per sub-agent (default: 1)
+    generate_class (kinds): one class in a mix of kinds, repeatable: NAME:weight=0.7;input=LAW;output=LAW;turns=LAW;...
     generate_duration (time): time in which requests arrive, such as 10m
-    generate_fails (share): share of the calls that fail and are repeated, 0 to 0.99
+    generate_fails (share): share of tool calls that fail and are repeated, 0 to 0.99
     generate_input (law): law of prompt tokens: 1000, uniform:min=10,max=90, normal:mean=1000,sd=200, lognormal:mean=1000,sigma=0.8, exponential:mean=500, gamma:mean=500,cv=2, empirical:file=a.jsonl
-    generate_lengths_from (FILE): draw prompt and answer together from the trace FILE
+    generate_lengths_from (FILE): draw pairs of prompt and answer lengths from this trace FILE
     generate_output (law): law of answer tokens
-    generate_prefix (what): what prompts share: system:tokens=1000, groups:count=10,tokens=2000, tree:depth=3,branch=4,tokens=500
+    generate_prefix (prefixes): prefixes that prompts share: system:tokens=1000, groups:count=10,tokens=2000, tree:depth=3,branch=4,tokens=500
     generate_rate (number): arrivals per second, a number; ramps start with it
     generate_requests (number): number of requests
     generate_think (law): law of the seconds from an answer to the next turn
-    generate_tool (law): law of the seconds of a tool's call
-    generate_tool_input (law): law of the tokens that a result adds; default: that of the sub-agent's first prompt
-    generate_turn_input (law): law of the tokens that a later turn adds; default: that of the first prompt
-    generate_turns (law): law of the number of requests in a conversation
-    input_tokens (tokens): synthetic: prompt tokens of a request
-    inter_turn_delay_ms (ms): synthetic: ms from an answer to the next request of its session
-    max_in_flight (K): keep K requests in flight
-    num_prefix_groups (groups): synthetic: groups of sessions with a common prompt prefix
-    output_tokens (tokens): synthetic: answer tokens of a request
-    request_count (number): synthetic: number of requests, or of sessions
-    shared_prefix_ratio (share): synthetic: share of the prompt's blocks common to a group, 0 to 1
-    speedup (R): divide all times by R (default 1)
-    trace_block_size (tokens): tokens of a hash id of the trace, if file and format do not have the number (default 512)
-    trace_format (format): format of the trace, by its name in docs/traces.md (default as the file looks)
-    trace_num_prefix_groups (groups): agentic traces: groups of agents with a common first prompt
-    trace_shared_prefix_ratio (share): agentic traces: share of the first prompt common to a group, 0 to 1
-    turns_per_session (number): synthetic: number of requests in a session (default 1)
+    generate_tool (law): law of the seconds that a tool call takes
+    generate_tool_input (law): law of the tokens that a tool result adds (default: the distribution of the sub-agent's first prompt)
+    generate_turn_input (law): law of the tokens that each later turn adds (default: the distribution of the first prompt)
+    generate_turns (law): law of the number of requests per conversation
+    input_tokens (tokens): synthetic workload: prompt tokens per request
+    inter_turn_delay_ms (ms): synthetic workload: ms from an answer to the next request of the session
+    max_in_flight (K): closed loop: keep K requests in flight
+    num_prefix_groups (groups): synthetic workload: number of groups of sessions with a common prompt prefix
+    output_tokens (tokens): synthetic workload: answer tokens per request
+    request_count (number): synthetic workload: number of sessions
+    shared_prefix_ratio (share): synthetic workload: share of the prompt blocks that the sessions of a group have in common, 0 to 1
+    speedup (R): divide arrival times and delays by R (default 1)
+    trace_block_size (tokens): number of tokens per hash id of the trace, if neither the file nor its format sets it (default 512)
+    trace_format (format): format of the trace, a name in docs/traces.md (default detected from the file)
+    trace_num_prefix_groups (groups): agentic traces: number of groups of agents, each with a common start of the first prompt
+    trace_shared_prefix_ratio (share): agentic traces: share of the first prompt that the agents of a group have in common, 0 to 1
+    turns_per_session (number): synthetic workload: number of requests per session (default 1)
     """
 
     arrival_interval_ms: float
@@ -95,22 +95,22 @@ class Workload(TypedDict, total=False):
 class Reading(TypedDict, total=False):
     """How rows of a trace are read.
 
-    arrival_rate (requests/s): requests/s for files without arrivals; a factor for servegen
-    assume_prefix (what): make up what prompts share: system:TOKENS, groups:N:RATIO, session; what is shared (default none)
+    arrival_rate (requests/s): arrival rate in requests/s for files without arrival times; servegen: a factor of the rate
+    assume_prefix (prefixes): prefixes that prompts are assumed to share: system:TOKENS, groups:N:RATIO, session or none (default none)
     columns (columns): columns of any CSV or JSONL file: arrival=time,input=prompt,output=answer
-    dag (chain): requests that wait for, or start, several requests: refuse, keep what is a chain, or all (graph); auto: graph where it takes one (default auto)
-    image_tokens (tokens): prompt tokens of an image (azure-mm)
-    jitter (second): second: spread requests of the same second evenly over it (burstgpt, vllm-log) (default none)
-    output_len (tokens): answer tokens of requests without an output length
-    priority_from (field): field of a request's priority, where that is not priority (mooncake)
-    servegen_span (FROM:TO): seconds FROM:TO of servegen clients
-    session_mode (format): flat: no request waits for another; chain: conversations wait; auto: by the format (default auto)
-    skip_bad (N): skip bad rows, at most N or any number, and list them (not of mooncake)
-    tokenizer (FILE): count the tokens of texts with this tokenizer.json, a FILE (BPE)
-    tokens_per_byte (ratio): estimate lengths of texts by a ratio
-    trace_model (name): only requests to the model of this name (burstgpt)
-    trace_run (number): number of the run in files with several, from 1
-    zero_output (drop): requests for 0 output tokens: drop, one (output token) or error; dropped ones are counted (default drop)
+    dag (chain): handling of requests that wait for or start several requests: refuse, chain (keep only chains), graph (keep all) or auto (graph if supported) (default auto)
+    image_tokens (tokens): number of prompt tokens per image (azure-mm)
+    jitter (second): second: spread requests with the same second evenly over that second (burstgpt, vllm-log) (default none)
+    output_len (tokens): number of answer tokens of requests without an output length
+    priority_from (field): field with the priority of a request, if it is not named priority (mooncake)
+    servegen_span (FROM:TO): range FROM:TO in seconds of the servegen clients to read
+    session_mode (format): dependencies of requests: flat (none), chain (a request waits for the previous request of its conversation) or auto (by the format) (default auto)
+    skip_bad (N): skip and list bad rows, at most N, or any number with all; not for format mooncake
+    tokenizer (FILE): tokenizer.json FILE (BPE) that counts the tokens of texts
+    tokens_per_byte (ratio): estimate the tokens of texts by this ratio of tokens per byte
+    trace_model (name): read only requests to the model of this name (burstgpt)
+    trace_run (number): number of the run to read, from 1, in files with several runs
+    zero_output (drop): handling of requests for 0 output tokens: drop (and count), one (output token) or error (default drop)
     """
 
     arrival_rate: float
@@ -134,39 +134,39 @@ class Reading(TypedDict, total=False):
 class Cluster(TypedDict, total=False):
     """Workers, router, transfers between pools, faults, autoscalers.
 
-    admission (file): file of rules that hold back or reject requests, by load (docs/policies.md)
+    admission (file): file of admission rules, which delay or reject requests by load (docs/policies.md)
     autoscale (file): YAML file of an autoscaler, which changes the number of workers, or its text: '{min: 2, max: 8, metrics: [{metric: in_flight, target: 8}]}' (docs/autoscaling.md)
-    change (time): change settings at a time: at=5m,workers=10,router=p2c; repeatable (docs/sweep.md)
-    core_bandwidth (GB/s): GB/s of the network between them, which all transfers share
-    decode_admission: a transfer waits until its decode worker has KV blocks for the prompt
-    decode_chosen (time): when a request gets its decode worker, a time: after-transfer, before-transfer or before-prefill, as it arrives (default after-transfer)
-    decode_engine_args (JSON): engine arguments of decode workers only: JSON or @file
-    decode_worker_speed (speeds): speeds of decode workers, one each: 1,1,0.84,1
-    decode_workers (N): N workers that decode only (default 1)
+    change (time): change settings at a time, as at=5m,workers=10,router=p2c; repeatable (docs/sweep.md)
+    core_bandwidth (GB/s): bandwidth in GB/s of the network between prefill and decode workers, shared by all transfers
+    decode_admission: delay each transfer until the decode worker has free KV blocks for the prompt
+    decode_chosen (time): time at which the router chooses the decode worker: after-transfer, before-transfer, or before-prefill (when the request arrives) (default after-transfer)
+    decode_engine_args (JSON): engine arguments of decode workers only: a JSON object, or @file
+    decode_worker_speed (speeds): relative speeds of the decode workers, one per worker, as 1,1,0.84,1
+    decode_workers (N): number N of decode workers (default 1)
     endpoint_picker (file): file of an EndpointPickerConfig: its filters, scorers and flow control route the requests
-    endpoint_picker_skip (plugins): plugins of that file to omit, by name or type: token-producer,latency-scorer
-    engine_args (JSON): engine arguments of all workers: a JSON object with the keys of the reference, or @file
+    endpoint_picker_skip (plugins): plugins of the --endpoint-picker file to omit, by name or type, as token-producer,latency-scorer
+    engine_args (JSON): engine arguments of all workers: a JSON object, or @file; replay settings lists the keys
     faults (file): YAML file of faults and the handling of lost requests, or its text: '[{at: 10m, worker: 3, what: dies, back: 60s}]'
-    hold_prefill_blocks: the KV blocks of a prompt stay on its prefill worker until they have been sent, as with vLLM's connectors
-    kv_transfer (what): what a transfer sends: all; missing, what the decode worker has not cached; pull, the same, which decode workers read as with vLLM's NixlConnector; push, which prefill workers write; auto, pull between vLLM workers by its own rules where it can (docs/pd.md) (default auto)
-    kv_transfer_sharing (mode): mode in which KV transfers share links: none, a link for each; fair, max-min; fifo, one after the other (default none)
-    mode (name): clock, by name: offline, a logical clock; online, real time; cluster, real time with worker processes (default offline)
-    nic_bandwidth (GB/s): GB/s out of each prefill worker and into each decode worker, which transfers share
-    pd_threshold (N): a decode worker computes prompts with at most N uncached tokens there; best: if its estimated first token is not later (docs/pd.md)
-    pd_when (expression): prompts go to prefill workers where this expression is true; decode workers compute all other prompts
-    policy_process (command): command of a program that chooses the worker of each request, asked line by line; or unix:PATH, tcp:HOST:PORT (docs/policies.md)
-    policy_timeout (time): time that the program of --policy-process may take for an answer (default 10s)
-    prefill_engine_args (JSON): engine arguments of prefill workers only: JSON or @file
-    prefill_worker_speed (speeds): speeds of prefill workers, one each: 1,1,0.84,1
-    prefill_workers (N): N workers that prefill only (default 1)
-    router (name): policy, by name: round_robin, kv, random, least-loaded, p2c, session, more in docs/router.md, or NAME.yaml (default round_robin)
+    hold_prefill_blocks: keep the KV blocks of a prompt on its prefill worker until they have been sent, as vLLM's connectors do
+    kv_transfer (blocks): KV blocks that a transfer sends: all, or missing (not cached on the decode worker). pull (read by decode workers) and push (written by prefill workers) follow vLLM's NIXL connectors. auto: pull for vLLM workers with vLLM's own rules if it is supported, else all (docs/pd.md) (default auto)
+    kv_transfer_sharing (mode): mode in which KV transfers share links: none (each transfer has a separate link), fair (max-min fairness) or fifo (one after the other) (default none)
+    mode (name): clock of the replay, by name: offline (logical clock), online (real time) or cluster (real time, with worker processes) (default offline)
+    nic_bandwidth (GB/s): bandwidth in GB/s out of each prefill worker and into each decode worker, shared by its transfers
+    pd_threshold (N): decode workers compute prompts with at most N tokens that they have not cached; best: prompts with a first token that is not estimated to be later there (docs/pd.md)
+    pd_when (expression): prompts go to prefill workers if this expression is true; decode workers compute all other prompts
+    policy_process (command): command of a program that chooses the worker of each request, over standard input and output. Alternatively its socket, unix:PATH or tcp:HOST:PORT (docs/policies.md)
+    policy_timeout (time): maximum time that the program of --policy-process may take to answer (default 10s)
+    prefill_engine_args (JSON): engine arguments of prefill workers only: a JSON object, or @file
+    prefill_worker_speed (speeds): relative speeds of the prefill workers, one per worker, as 1,1,0.84,1
+    prefill_workers (N): number N of prefill workers (default 1)
+    router (name): routing policy: round_robin, kv, random, least-loaded, p2c, session, another name in docs/router.md, or NAME.yaml (default round_robin)
     router_policy (file): file of a router policy: scorers, filters and a picker (docs/policies.md)
-    scale (file): YAML file with changes of the number of workers: a list of {at: 90s, workers: 4}, or with prefill: and decode: instead of workers:
-    signal_delay (age): age of signals when routers read them: 500ms, or index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)
-    signal_interval (time): time between two reads of signals: 1s, or waiting=1s,kv_usage=5s
-    warm_caches (file): file of prefix caches at the start, as --save-caches writes it (docs/sweep.md)
-    worker_speed (speeds): speeds of workers that differ, one each: 1,1,0.84,1
-    workers (N): N workers that prefill and decode; a mix: h100:4,l40s:8 (default 1)
+    scale (file): YAML file that changes the number of workers over time: a list of {at: 90s, workers: 4}, with prefill: and decode: instead of workers: for two pools
+    signal_delay (age): age of worker signals when the router reads them: 500ms for all, or per signal, as index=500ms,waiting=1s; index=never: KV events do not reach the router (docs/policies.md)
+    signal_interval (time): time between two reads of worker signals: 1s for all, or per signal, as waiting=1s,kv_usage=5s
+    warm_caches (file): file of prefix caches that workers start with, written by --save-caches (docs/sweep.md)
+    worker_speed (speeds): relative speeds of the workers, one per worker, as 1,1,0.84,1
+    workers (N): number N of aggregated workers, or a mix of kinds, as h100:4,l40s:8 (default 1)
     """
 
     admission: Value
@@ -207,110 +207,110 @@ class Cluster(TypedDict, total=False):
 class Engine(TypedDict, total=False):
     """GPU, model, parallelism, scheduler and KV cache; prefill_ or decode_ in front means the workers of one pool.
 
-    acceptance_rate (rate): speculative decoding: acceptance rate of a draft after accepted drafts, or R..R for a rate drawn by each request (default none)
-    attn_dp_size (ranks): sglang: ranks of a worker over which attention is data parallel, in lockstep; --dp with --gpu (default 1)
-    bandwidth_g1_to_g2_gbps (GB/s): GB/s to the host; 0: transfers take no time (default 14)
-    bandwidth_g2_to_g1_gbps (GB/s): GB/s from the host; 0: transfers take no time (default 14)
-    bandwidth_g2_to_g3_gbps (GB/s): sglang: GB/s from host memory to storage; 0: transfers take no time (default 5)
-    bandwidth_g3_to_g2_gbps (GB/s): sglang: GB/s from storage to host memory; 0: transfers take no time (default 5)
-    batch_wait_max_tokens_ratio (share): trtllm: share of max_num_tokens above which prompts do not wait
-    batch_wait_timeout_iters (number): trtllm: at most this number of passes that prompts wait for more tokens
-    batching_wait_iters (passes): trtllm: passes that prompts of all ranks wait at most for more of them (default 10)
+    acceptance_rate (rate): speculative decoding: acceptance rate of a draft if all drafts before it are accepted, 0 to 1; 0.5..0.9: each request draws a rate from this range (default none)
+    attn_dp_size (ranks): sglang: number of data-parallel attention ranks per worker, which run in lockstep; with --gpu use --dp (default 1)
+    bandwidth_g1_to_g2_gbps (GB/s): bandwidth in GB/s from the GPU to host memory; 0: transfers take no time (default 14)
+    bandwidth_g2_to_g1_gbps (GB/s): bandwidth in GB/s from host memory to the GPU; 0: transfers take no time (default 14)
+    bandwidth_g2_to_g3_gbps (GB/s): sglang: bandwidth in GB/s from host memory to storage; 0: transfers take no time (default 5)
+    bandwidth_g3_to_g2_gbps (GB/s): sglang: bandwidth in GB/s from storage to host memory; 0: transfers take no time (default 5)
+    batch_wait_max_tokens_ratio (share): trtllm: prompts wait only in passes with fewer tokens than this share of max_num_tokens
+    batch_wait_timeout_iters (number): trtllm: maximum number of passes that prompts wait for more prompt tokens
+    batching_wait_iters (passes): trtllm: maximum number of passes that the prompts of all ranks wait for more prompts (default 10)
     block_size (tokens): tokens per KV block (default 64 for vllm, 16 with --gpu; 1 for sglang; 32 for trtllm)
-    capacity_scheduler_policy (name): trtllm: how requests are admitted, by name (default GUARANTEED_NO_EVICT)
-    chunked_prefill_size (tokens): sglang: prompt tokens of one request per pass (default 8192)
-    clip_max_new_tokens (tokens): sglang: answer tokens reserved at most (default 4096)
-    context_chunking_policy (name): trtllm: how prompts are cut, by name (default FIRST_COME_FIRST_SERVED)
+    capacity_scheduler_policy (name): trtllm: policy that admits requests, by name: GUARANTEED_NO_EVICT, MAX_UTILIZATION, STATIC_BATCH or MAX_REQUESTS (default GUARANTEED_NO_EVICT)
+    chunked_prefill_size (tokens): sglang: maximum number of prompt tokens of one request per pass (default 8192)
+    clip_max_new_tokens (tokens): sglang: maximum number of answer tokens per request that memory is reserved for (default 4096)
+    context_chunking_policy (name): trtllm: policy that splits prompts into chunks, by name: FIRST_COME_FIRST_SERVED or EQUAL_PROGRESS (default FIRST_COME_FIRST_SERVED)
     context_length (tokens): sglang: another name of --max-model-len, in tokens (default the model's)
-    copy_on_partial_reuse: trtllm: copy such blocks if they are in use; =false turns it off (default true)
-    decode_duration_ms (ms): trtllm: ms for which blocks of answers keep it, 0 for ever
+    copy_on_partial_reuse: trtllm: copy a partially matching KV block that is in use; =false disables it (default true)
+    decode_duration_ms (ms): trtllm: time in ms for which answer blocks keep their retention priority; 0: no limit
     decode_engine (engine): engine: vllm, sglang or trtllm (default vllm)
-    decode_log_interval (passes): sglang: passes without prompts after which KV events are published (default 40)
-    decode_retention_priority (priority): trtllm: retention priority of blocks of answers, 0 to 100 (default 35)
-    decode_speedup_ratio (R): divide the time of decoding by a further R; 0 leaves it unscaled (default 1)
-    deployment (file): YAML file that replay init writes; flags win; several: kinds of a mix
-    disable_hybrid_swa_memory: sglang: layers with a window keep all tokens, in one pool with other layers
-    disable_overlap_scheduler: trtllm: plan each pass after the pass before it has ended
-    disable_priority_preemption: sglang: no running request is preempted for one of higher priority
-    dp (ranks): data parallelism of attention: ranks of a worker, in lockstep (default 1)
+    decode_log_interval (passes): sglang: number of passes without prompts after which KV events are published (default 40)
+    decode_retention_priority (priority): trtllm: retention priority of answer blocks, 0 to 100 (default 35)
+    decode_speedup_ratio (R): divide the time of decode passes by R, after --speedup-ratio; 0: neither ratio applies to them (default 1)
+    deployment (file): YAML file of replay init, which flags override; repeatable for a mix of workers
+    disable_hybrid_swa_memory: sglang: layers with a sliding window keep all tokens, in one KV pool with other layers
+    disable_overlap_scheduler: trtllm: plan each pass after the end of the previous pass, not while it runs
+    disable_priority_preemption: sglang: do not preempt running requests for requests of higher priority
+    dp (ranks): data parallelism of attention: ranks per worker, in lockstep (default 1)
     enable_balance: trtllm: ranks of data-parallel attention compute prompts in the same passes
-    enable_chunked_context: trtllm: cut prompts that exceed the rest of a pass
-    enable_chunked_prefill: cut prompts that exceed the rest of a pass; =false turns it off (default true)
-    enable_hierarchical_cache: sglang: host memory behind the KV cache (HiCache)
+    enable_chunked_context: trtllm: split prompts that exceed the free tokens of a pass
+    enable_chunked_prefill: split prompts that exceed the free tokens of a pass; =false disables it (default true)
+    enable_hierarchical_cache: sglang: enable HiCache: host memory that extends the KV cache
     enable_mixed_chunk: sglang: running requests decode in the passes that compute prompts
-    enable_partial_reuse: trtllm: reuse blocks of which only the first tokens match; =false turns it off (default true)
-    enable_prefix_caching: reuse KV blocks across requests; =false turns it off (default true)
-    enable_priority_scheduling: sglang: requests of higher priority first; they preempt running ones
-    ep (GPUs): expert parallelism: GPUs over which whole experts are spread, 1 or --tp times --dp (default 1)
-    event_buffer_max_size (number): trtllm: at most this number of KV events per pass, 0 for all; the oldest are dropped and counted
-    gpu (name): GPU of the workers, by name: see replay gpus
-    gpu_file (file): file of further GPUs, in the form of replay gpus --output json
-    gpu_memory_utilization (share): share of a GPU's memory that the engine takes (default 0.9, with sglang as its server)
-    graphs (name): CUDA graphs, by name: full, piecewise, none (default full)
-    hicache_layers (layers): sglang: layers of the model, for loads from the host layer by layer (default the model's, or 32)
-    hicache_ratio (factor): sglang: host memory, as factor of the KV cache (default 2)
-    hicache_size (GB): sglang: host memory in GB (default by --hicache-ratio)
-    hicache_storage_backend (name): sglang: storage behind host memory, by SGLang's name; all are simulated alike (default none)
-    hicache_storage_backend_extra_config (JSON): sglang: JSON object of prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token (default {})
-    hicache_storage_prefetch_policy (name): sglang: how long requests wait for storage: timeout, best_effort or wait_complete, by name (default timeout)
-    hicache_storage_prefetch_retry_max_attempts (times): sglang: times that a request asks storage again, must be 0 (default 8)
-    hicache_write_policy (name): sglang: when pages are copied to the host: write_through, write_through_selective or write_back, by name (default write_through)
-    host_cache_size (bytes): trtllm: bytes of host memory behind the KV blocks
-    ignore_eos: sglang: requests ignore the end of sequence, as in benchmarks: memory is reserved for whole answers
-    kv_bytes_per_token (bytes): bytes of KV cache per token, for handoffs to decode workers and for offload (default unknown)
-    kv_cache_dtype (name): type of the KV cache, by name; auto: bfloat16 (default auto)
-    kv_offload_connector (connector): connector of vLLM to host memory: offloading, its OffloadingConnector; simple, its SimpleCPUOffloadConnector (default offloading)
-    kv_offload_gib (GiB): host memory of a worker in GiB, instead of --num-g2-blocks (default no offload)
-    kv_transfer_bandwidth (GB/s): GB/s from prefill to decode workers (default handoffs take no time)
-    kv_transfer_latency_ms (ms): ms of each transfer from prefill to decode workers, whatever its size
-    load_balance_method (name): sglang: how requests are spread over the ranks of a worker, by name; auto: in turn, to prefill workers by their bootstrap room (default auto)
-    max_batch_size (requests): trtllm: requests that are active at once (default 2048)
-    max_model_len (tokens): longest sequence, in tokens of prompt and answer (default the model's)
-    max_num_batched_tokens (tokens): tokens a vllm worker computes per pass, or unlimited; the KV router reads it for both engines (default 8192; with --gpu as a server of vLLM on it)
-    max_num_seqs (requests): requests a worker runs at once, or unlimited (default 256; with --gpu as a server of vLLM on it)
-    max_num_tokens (tokens): trtllm: tokens per pass (default 8192)
-    max_prefill_tokens (tokens): sglang: prompt tokens per pass (default 16384)
+    enable_partial_reuse: trtllm: reuse a KV block if only its first tokens match; =false disables it (default true)
+    enable_prefix_caching: reuse cached KV blocks of equal prompt prefixes; =false disables it (default true)
+    enable_priority_scheduling: sglang: serve requests of higher priority first, and let them preempt running requests
+    ep (GPUs): expert parallelism: number of GPUs, --tp times --dp, or 1: each expert is split (default 1)
+    event_buffer_max_size (number): trtllm: maximum number of KV events per pass; the oldest events are dropped and counted; 0: no limit
+    gpu (name): name of the GPU (see replay gpus)
+    gpu_file (file): file that adds GPUs, in the format of replay gpus --output json
+    gpu_memory_utilization (share): share of GPU memory for the engine (default 0.9; sglang: as its server)
+    graphs (name): mode of CUDA graphs, by name: full, piecewise or none (default full)
+    hicache_layers (layers): sglang: number of layers of the model; HiCache loads KV from host memory layer by layer (default the model's, or 32)
+    hicache_ratio (factor): sglang: size of the host memory of HiCache, as a factor of the KV cache (default 2)
+    hicache_size (GB): sglang: size of the host memory of HiCache in GB (default by --hicache-ratio)
+    hicache_storage_backend (name): sglang: storage backend of HiCache, by its name in SGLang; all backends are simulated alike (default none)
+    hicache_storage_backend_extra_config (JSON): sglang: parameters of the storage backend, a JSON object: prefetch_threshold, prefetch_timeout_base and prefetch_timeout_per_ki_token (default {})
+    hicache_storage_prefetch_policy (name): sglang: how long a request waits for pages from storage, by name: timeout, best_effort or wait_complete (default timeout)
+    hicache_storage_prefetch_retry_max_attempts (times): sglang: maximum number of times that a request queries storage again; must be 0 with a storage backend (default 8)
+    hicache_write_policy (name): sglang: when HiCache copies pages to host memory, by name: write_through, write_through_selective or write_back (default write_through)
+    host_cache_size (bytes): trtllm: host memory that extends the KV cache, in bytes
+    ignore_eos: sglang: requests ignore the end-of-sequence token, as in benchmarks: memory is reserved for complete answers
+    kv_bytes_per_token (bytes): bytes of KV cache per token; transfers to decode workers and KV offload require it (default unknown)
+    kv_cache_dtype (name): data type of the KV cache, by name; auto: bfloat16 (default auto)
+    kv_offload_connector (connector): vLLM connector for KV offload: offloading (OffloadingConnector) or simple (SimpleCPUOffloadConnector) (default offloading)
+    kv_offload_gib (GiB): host memory per worker for KV offload in GiB, instead of --num-g2-blocks (default no offload)
+    kv_transfer_bandwidth (GB/s): bandwidth in GB/s from prefill to decode workers (default transfers take no time)
+    kv_transfer_latency_ms (ms): fixed latency in ms of each transfer from prefill to decode workers
+    load_balance_method (name): sglang: method that spreads requests over the ranks of a worker, by name; auto: round robin, and by bootstrap room on prefill workers (default auto)
+    max_batch_size (requests): trtllm: maximum number of requests that are active on a worker at once (default 2048)
+    max_model_len (tokens): maximum sequence length (prompt and answer) in tokens (default the model's)
+    max_num_batched_tokens (tokens): maximum number of tokens that a vllm worker computes per pass, or unlimited; the KV router uses it for all engines (default 8192; with --gpu vLLM's default for it)
+    max_num_seqs (requests): maximum number of requests that run on a worker at once, or unlimited (default 256; with --gpu vLLM's default for it)
+    max_num_tokens (tokens): trtllm: maximum number of tokens per pass (default 8192)
+    max_prefill_tokens (tokens): sglang: maximum number of prompt tokens per pass (default 16384)
     max_running_requests (requests): sglang: requests a worker runs at once (default unlimited)
-    model (name): model of the workers, by name or its config.json: see replay models
-    num_g2_blocks (blocks): KV blocks in host memory, behind those of the GPU (default no offload)
-    num_gpu_blocks (blocks): KV blocks of a worker (default 16384)
-    num_reserved_decode_tokens (N): sglang: N tokens that decode workers keep free for each request (default 512)
-    num_speculative_tokens (drafts): speculative decoding: drafts per request and pass (default no drafts)
-    offload_batch_size (blocks): KV blocks per transfer to the host (default 32)
+    model (name): model name (see replay models), or config.json
+    num_g2_blocks (blocks): number of KV blocks in host memory per worker, for KV offload (default no offload)
+    num_gpu_blocks (blocks): number of KV blocks per worker (default 16384)
+    num_reserved_decode_tokens (N): sglang: number N of tokens that decode workers keep free per request (default 512)
+    num_speculative_tokens (drafts): speculative decoding: number of drafts per request and pass (default no drafts)
+    offload_batch_size (blocks): number of KV blocks per transfer to host memory (default 32)
     op_tables (directory): directory of measured operator times
-    overlap: sglang: plan a pass while the one before it runs; =false turns it off (default true)
+    overlap: sglang: plan each pass while the previous pass runs; =false disables it (default true)
     page_size (tokens): sglang: another name of --block-size, in tokens (default 1)
-    planner_profile_data (file): file of measured pass times (.npz) (default a built-in model)
-    pp (stages): pipeline parallelism: stages of layers (default 1)
-    preemption_mode (name): the request that is preempted first: lifo or fifo, by name (default lifo)
-    prefill_decode_interval (passes): sglang: passes without prompts between two passes with prompts
-    prefill_decode_interval_min_bs (requests): sglang: running requests below which prompts do not wait
+    planner_profile_data (file): file of measured pass times, an .npz table (default a built-in model)
+    pp (stages): pipeline parallelism: number of stages (default 1)
+    preemption_mode (name): request that is preempted first, by name: lifo (the last admitted) or fifo (the first admitted) (default lifo)
+    prefill_decode_interval (passes): sglang: number of passes without prompts between two passes with prompts
+    prefill_decode_interval_min_bs (requests): sglang: number of running requests below which prefill_decode_interval is ignored
     prefill_engine (engine): engine: vllm, sglang or trtllm (default vllm)
-    prefill_max_requests (requests): sglang: requests of a pass that computes prompts (default unlimited)
+    prefill_max_requests (requests): sglang: maximum number of requests in a pass that computes prompts (default unlimited)
     priority_scheduling_preemption_threshold (N): sglang: preempt a running request if priorities differ by more than N (default 10)
-    quantization (name): type of the weights, by name; auto: as the checkpoint has them (default auto)
-    radix_eviction_policy (name): sglang: eviction policy of the cache, by name (default lru)
-    radix_eviction_policy_config (JSON): sglang: parameters of that policy, a JSON object (default none)
-    retraction_policy (name): sglang: running requests that are retracted if memory is short, by name: length, the ones with the fewest tokens, or priority (default length)
+    quantization (name): data type of the weights, by name; auto: as in the checkpoint (default auto)
+    radix_eviction_policy (name): sglang: eviction policy of the radix cache, by name: lru, lfu, slru, priority or tlru (default lru)
+    radix_eviction_policy_config (JSON): sglang: parameters of the radix eviction policy, a JSON object (default none)
+    retraction_policy (name): sglang: running requests that are retracted first when memory is short, by name: length (fewest tokens) or priority (least urgent) (default length)
     schedule_conservativeness (factor): sglang: factor on the memory reserved for answers (default 1)
-    schedule_low_priority_values_first: sglang: the lowest priority values are the most urgent
-    schedule_policy (name): sglang: order of the queue: fifo, lpm, lof, hrrn, shortest-prefill-first or random, by name (default fifo)
-    scheduler_profile (name): rules that the scheduler follows: the reference's, or those of a release of its engine, by name (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)
-    scheduling_policy (name): the order of admission, by vLLM's own rules: fcfs or priority, by name (default fcfs)
-    sliding_window_size (tokens): sglang: tokens of the window of layers with a separate pool (default none; with --gpu the model's)
-    speculative_algorithm (name): sglang: speculative decoding with drafts by name: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM (default no drafts)
-    speculative_config (JSON): speculative decoding: vLLM's JSON object, with the acceptance rate; for sglang the rate alone (default no drafts)
-    speculative_eagle_topk (drafts): sglang: drafts that each step continues from (default 1)
-    speculative_num_draft_tokens (n): sglang: number n of tokens of a request that a pass verifies (default one more than steps)
-    speculative_num_steps (drafts): sglang: drafts in a row (default 3)
-    speedup_ratio (R): divide the time of every pass by R; 0 leaves it (default 1)
+    schedule_low_priority_values_first: sglang: lower priority values are more urgent
+    schedule_policy (name): sglang: order of the waiting queue, by name: fifo, lpm, lof, hrrn, shortest-prefill-first or random (default fifo)
+    scheduler_profile (name): rules of the scheduler, by name: reference (those of dynamo.replay), or a release of the engine, such as vllm-0.33 (default reference for vllm, sglang-0.5.23 for sglang, trtllm-1.3 for trtllm)
+    scheduling_policy (name): order of admission and preemption, by name: fcfs, or priority (requires vLLM's own rules) (default fcfs)
+    sliding_window_size (tokens): sglang: size in tokens of the sliding window, for layers with a separate KV pool (default none; with --gpu the model's)
+    speculative_algorithm (name): sglang: algorithm of speculative decoding, by name: EAGLE, EAGLE3, NEXTN, FROZEN_KV_MTP, STANDALONE or NGRAM (default no drafts)
+    speculative_config (JSON): speculative decoding: vLLM's JSON object, plus the acceptance rate; for sglang only the rate (default no drafts)
+    speculative_eagle_topk (drafts): sglang: speculative decoding: number of drafts that each step continues (default 1)
+    speculative_num_draft_tokens (n): sglang: speculative decoding: number n of tokens per request that a pass verifies (default one more than steps)
+    speculative_num_steps (drafts): sglang: speculative decoding: number of drafts in a chain (default 3)
+    speedup_ratio (R): divide the time of every pass by R; 0: no change (default 1)
     startup_time (seconds): startup time of a worker that --scale adds, in seconds
-    swa_full_tokens_ratio (share): sglang: size of the pool of layers with a window, a share of the other pool's tokens (default 0.8)
-    timeout_iters (passes): trtllm: passes after which prompts no longer wait for prompts of other ranks (default 50)
-    timing_profile (file): file of pass times: a profile of replay calibrate, or .npz (default a built-in model)
-    token_range_retention (FIRST-END:PRIORITY:MS): trtllm: retention priorities of prompt blocks, as FIRST-END:PRIORITY:MS, with commas between (default none)
-    tp (GPUs): tensor parallelism: GPUs per layer (default 1)
-    waiting_queue_policy (name): trtllm: order in which requests become active, by name (default fcfs)
+    swa_full_tokens_ratio (share): sglang: size of the KV pool of layers with a sliding window, as a share of the tokens of the other pool (default 0.8)
+    timeout_iters (passes): trtllm: maximum number of passes that prompts wait for prompts of other ranks (default 50)
+    timing_profile (file): file of pass times: a profile written by replay calibrate, or an .npz table (default a built-in model)
+    token_range_retention (FIRST-END:PRIORITY:MS): trtllm: retention priorities of prompt blocks, a comma-separated list of FIRST-END:PRIORITY:MS (default none)
+    tp (GPUs): tensor parallelism: number of GPUs (default 1)
+    waiting_queue_policy (name): trtllm: order of the waiting queue, by name: fcfs or priority (most urgent first) (default fcfs)
     """
 
     acceptance_rate: Value
@@ -594,16 +594,16 @@ class EngineGroup(Engine, total=False):
 class KvRouter(TypedDict, total=False):
     """The router kv.
 
-    overlap_score_credit (part): part of a cached block that is subtracted from a worker's cost, 0 to 1 (default 1)
-    prefill_load_scale (weight): weight of blocks to prefill, relative to blocks in use (default 1)
-    router_assume_kv_reuse: count blocks that running requests share once (default true)
-    router_config (JSON): settings of the KV router or of a gateway's policy: a JSON object or @file
-    router_prefill_load_model (name): decay of prompt tokens being computed: none or aic, by name (default none)
-    router_queue_policy (name): order of held requests, by name: fcfs, lcfs, wspt, priority, wfq, edf (default fcfs)
-    router_queue_threshold (multiple): hold requests while every worker has this multiple of a pass to prefill, or unlimited (default 4)
-    router_temperature (temperature): temperature of the draw of a worker; 0 takes the cheapest
-    router_track_active_blocks: count blocks in use (default true)
-    router_track_prefill_tokens: count prompt tokens not computed yet (default true)
+    overlap_score_credit (part): cost of a worker: part of a block that each cached block of the prompt subtracts, 0 to 1 (default 1)
+    prefill_load_scale (weight): cost of a worker: weight of blocks to prefill, relative to blocks in use (default 1)
+    router_assume_kv_reuse: cost of a worker: count KV blocks that several requests share only once (default true)
+    router_config (JSON): settings of the KV router, or of a gateway's policy: a JSON object, or @file
+    router_prefill_load_model (name): model by which the prompt tokens of a running prefill decrease, by name: none or aic (default none)
+    router_queue_policy (name): order of queued requests, by name: fcfs, lcfs, wspt, priority, wfq, edf (default fcfs)
+    router_queue_threshold (multiple): queue requests while every worker has prompt tokens to compute for more than this multiple of a pass; unlimited: no queue (default 4)
+    router_temperature (temperature): temperature of the random choice of a worker by cost; 0: always the worker with the lowest cost
+    router_track_active_blocks: cost of a worker: count the KV blocks of its requests in flight (default true)
+    router_track_prefill_tokens: cost of a worker: count prompt tokens that are not computed yet (default true)
     """
 
     overlap_score_credit: float
@@ -621,10 +621,10 @@ class KvRouter(TypedDict, total=False):
 class Clients(TypedDict, total=False):
     """Timeouts and retries of clients.
 
-    client_timeout (time): time after which a client without a first token hangs up: ms, or with a unit
-    front_end_ms (ms): time between a client and the router (HTTP, tokenizing, detokenizing): ms, or ms and ms per prompt token, as 3.2+0.004/token; 0: none (default fitted, by engine, where pass times are by measured operators; else 0)
-    retry (N): clients retry a shed, lost or timed-out request up to N times
-    retry_backoff (wait): wait before the first retry, xFACTOR for each further one, max=TIME, and jitter or jitter=SHARE, by which each wait is shortened at random (default 500ms,x2,max=8s,jitter=0.25)
+    client_timeout (time): time after which a client that got no first token cancels its request: ms, or with a unit, as 10s
+    front_end_ms (ms): time between client and router (HTTP, tokenizing, detokenizing): ms, or ms and ms per prompt token, as 3.2+0.004/token; 0: none (default fitted, by engine, where pass times are by measured operators; else 0)
+    retry (N): clients retry a shed, lost or timed-out request at most N times
+    retry_backoff (wait): wait before the first retry; xFACTOR multiplies it for each further retry, up to max=TIME; jitter=SHARE shortens each wait at random by up to this share (default 500ms,x2,max=8s,jitter=0.25)
     """
 
     client_timeout: Value
@@ -636,9 +636,9 @@ class Clients(TypedDict, total=False):
 class Streaming(TypedDict, total=False):
     """Traces that do not fit in memory.
 
-    quantiles (name): with --stream: sketch finds quantiles within 0.2 %, exact finds them by a second pass over temporary files, as objectives on quantiles need (default sketch)
-    stream: replay a trace without keeping it in memory (docs/limits.md)
-    stream_window (time): with --stream: time by which rows of the trace may be out of order, as 500ms or 10s
+    quantiles (name): with --stream: method for quantiles: sketch (error up to 0.2 %), or exact (a second pass over temporary files; objectives on quantiles require it) (default sketch)
+    stream: read the trace during the replay, without keeping it in memory (docs/limits.md)
+    stream_window (time): with --stream: maximum time by which rows of the trace are out of order, as 500ms or 10s
     """
 
     quantiles: Literal["sketch", "exact"]
@@ -649,7 +649,7 @@ class Streaming(TypedDict, total=False):
 class Cores(TypedDict, total=False):
     """Cores of this machine.
 
-    threads (number): cores that the simulation may use, a number; 0: all. The report does not depend on it
+    threads (number): number of cores that the simulation may use; 0: all. The report does not depend on it
     """
 
     threads: int
@@ -658,9 +658,9 @@ class Cores(TypedDict, total=False):
 class Objectives(TypedDict, total=False):
     """Latency objectives.
 
-    slo (objectives): objectives: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each
-    slo_attainment (share): share of requests that meet them (default 1)
-    slo_exit: end with exit code 6 when an objective is missed
+    slo (objectives): latency objectives: p99:ttft=2s over all requests, ttft=500ms,itl=30ms for each request
+    slo_attainment (share): share of requests that must meet --slo (default 1)
+    slo_exit: exit with code 6 if an objective is missed
     """
 
     slo: Value
@@ -671,27 +671,27 @@ class Objectives(TypedDict, total=False):
 class Outputs(TypedDict, total=False):
     """Report, requests and records of the run.
 
-    digest: print a hash of inputs, configuration and the life of each request
-    force: let --out replace anything
-    kv_events_file (FILE): write stored and removed KV blocks to FILE, a line of JSON per event
-    metrics (FILE): write the numbers of the report to FILE, as OpenMetrics text
-    otlp (FILE): write a span per request and stage to FILE, as OTLP's JSON; a run begins in 2020
+    digest: print a hash of the inputs, the configuration and the times of each request
+    force: allow --out to replace any file or directory
+    kv_events_file (FILE): write events of stored and removed KV blocks to FILE, one line of JSON per event
+    metrics (FILE): write the values of the report to FILE, as OpenMetrics text
+    otlp (FILE): write one span per request and stage to FILE, as OTLP JSON; time 0 of the run is a date in 2020
     output (form): form of the output: table or json (default table)
-    overwrite: let --out replace another run
+    overwrite: allow --out to replace another run
     passes: also write every pass to --out
-    regret: try all workers at a sample of the routing decisions, and report the regret (docs/policies.md)
-    regret_horizon (time): time after a decision in which arriving requests are compared (default 30s)
-    regret_sample (number): number of these decisions, evenly spread (default 100)
-    report_format (names): names of the values in the JSON report: native, or those of aiperf, vllm or sglang, the load generators (default native)
-    report_json (FILE): also write the report to FILE; in a directory, to a file named after the time
-    requests (FILE): write a row per request to FILE, as its name ends: .parquet, .arrow, .jsonl or .csv
+    regret: replay a sample of the routing decisions with every other worker, and report the regret (docs/policies.md)
+    regret_horizon (time): time after a routing decision: requests that arrive in it are compared for --regret (default 30s)
+    regret_sample (number): number of routing decisions in the sample of --regret, evenly spread (default 100)
+    report_format (names): names of the values in the JSON report: native, or as in the load generators aiperf, vllm or sglang (default native)
+    report_json (FILE): also write the report to FILE; if it is a directory, to a file in it that is named by the time
+    requests (FILE): write one row per request to FILE, in the format of its extension: .parquet, .arrow, .jsonl or .csv
     requests_format (form): form of the requests in --out: parquet, jsonl or csv (default parquet)
-    save_caches (FILE): write the prefix caches at the end to FILE, or earlier to FILE,at=30m (docs/sweep.md)
+    save_caches (FILE): write the prefix caches at the end of the run to FILE; FILE,at=30m: at this time (docs/sweep.md)
     timeline (FILE): write the timeline of all workers to FILE, for Perfetto
     timeline_from (time): omit events that end before this time of the run's clock
-    timeline_request (REQUEST): show one REQUEST alone: its id, or :LINE of the trace
+    timeline_request (REQUEST): write the timeline of one REQUEST only: its id, or :LINE of the trace
     timeline_to (time): omit events that begin at or after this time of the run's clock
-    wide: a table with all columns, wider than 80 characters
+    wide: print all columns, wider than 80 characters
     """
 
     digest: bool
@@ -720,10 +720,10 @@ class Outputs(TypedDict, total=False):
 class Realtime(TypedDict, total=False):
     """Replays in real time, with mode.
 
-    deadline (time): end the run after this real time, as 90s, and report what was done; exit code 3
-    online_barrier: let a worker wait up to 20 ms for the request that a completion admits (default true)
-    online_disagg: allow separate prefill and decode workers in real time too
-    precise (name): how workers wait, by name: timer, or spin, which polls the clock in the end and takes a processor per worker (default timer)
+    deadline (time): end the run after this real time, as 90s, report the results so far, and exit with code 3
+    online_barrier: let a worker wait up to 20 ms before its next pass for a request that a completion starts (default true)
+    online_disagg: allow separate prefill and decode workers with --mode online
+    precise (name): how workers wait, by name: timer, or spin (polls the clock at the end of a wait; takes one processor per worker) (default timer)
     """
 
     deadline: Value
@@ -735,39 +735,39 @@ class Realtime(TypedDict, total=False):
 class WorkerProcesses(TypedDict, total=False):
     """Workers that are processes, with mode="cluster".
 
-    allow_dial (networks): allowed peers: networks, addresses, hosts, loopback, private, local (this machine), any; separated by commas (default $REPLAY_ALLOW_DIAL, or loopback,private,local)
-    call_home_timeout (time): time a worker may take to connect back (default 10s)
-    connect_timeout (time): time to reach etcd and NATS (default 10s)
-    discovery (way): how workers are found, a way: etcd, static (default $DYN_DISCOVERY_BACKEND, or etcd)
+    allow_dial (networks): addresses that this process may connect to: a comma-separated list of networks, addresses, hosts, loopback, private, local (this machine) or any (default $REPLAY_ALLOW_DIAL, or loopback,private,local)
+    call_home_timeout (time): maximum time that a worker may take to connect back to its caller (default 10s)
+    connect_timeout (time): maximum time to connect to etcd and NATS (default 10s)
+    discovery (way): discovery backend, a way to find workers: etcd or static (default $DYN_DISCOVERY_BACKEND, or etcd)
     endpoint (name): name of the workers' endpoint: namespace.component.endpoint (default dynamo.backend.generate)
     etcd (URLs): URLs of etcd, separated by commas (default $ETCD_ENDPOINTS, or http://127.0.0.1:2379)
-    etcd_ca (FILE): FILE of the authority that signs etcd's certificate (PEM) (default $ETCD_AUTH_CA)
-    etcd_cert (FILE): FILE of our certificate at etcd (PEM) (default $ETCD_AUTH_CLIENT_CERT)
-    etcd_key (FILE): FILE of its key (PEM) (default $ETCD_AUTH_CLIENT_KEY)
-    etcd_username (name): name at etcd; its password is $ETCD_AUTH_PASSWORD (default $ETCD_AUTH_USERNAME)
-    insecure: listen outside loopback without certificates or a token: every client is accepted
-    lease (time): time after which a silent worker is taken for dead (default 10s)
-    link_ca (FILE): FILE of the authority that has signed theirs (PEM) (default $REPLAY_LINK_CA)
-    link_cert (FILE): FILE of our certificate for workers and callers of other machines (PEM); a token is $REPLAY_LINK_TOKEN (default $REPLAY_LINK_CERT)
-    link_key (FILE): FILE of its key (PEM) (default $REPLAY_LINK_KEY)
-    link_name (name): name that certificates of listeners are for (default $REPLAY_LINK_NAME, or the host that is dialled)
-    migration_limit (number): number of times a request may continue at another worker after its worker failed
+    etcd_ca (FILE): FILE of the CA certificate for etcd (PEM) (default $ETCD_AUTH_CA)
+    etcd_cert (FILE): FILE of the client certificate for etcd (PEM) (default $ETCD_AUTH_CLIENT_CERT)
+    etcd_key (FILE): FILE of the client key for etcd (PEM) (default $ETCD_AUTH_CLIENT_KEY)
+    etcd_username (name): user name for etcd; the password is read from $ETCD_AUTH_PASSWORD (default $ETCD_AUTH_USERNAME)
+    insecure: allow listening outside loopback without certificates or a token: every client is accepted
+    lease (time): time after which a worker that does not renew its lease counts as dead (default 10s)
+    link_ca (FILE): FILE of the CA certificate for --link-cert of other processes (PEM) (default $REPLAY_LINK_CA)
+    link_cert (FILE): FILE of the TLS certificate for connections between workers and callers on different machines (PEM); a token is read from $REPLAY_LINK_TOKEN (default $REPLAY_LINK_CERT)
+    link_key (FILE): FILE of the key of --link-cert (PEM) (default $REPLAY_LINK_KEY)
+    link_name (name): server name that the certificates of other processes must have (default $REPLAY_LINK_NAME, or the host of the address)
+    migration_limit (number): maximum number of times that a request continues at another worker after its worker failed
     nats (URLs): URLs of NATS, separated by commas (default $NATS_SERVER, or nats://127.0.0.1:4222)
-    nats_ca (FILE): FILE of the authority that signs NATS's certificate (PEM) (default $NATS_AUTH_CA)
-    nats_cert (FILE): FILE of our certificate at NATS (PEM) (default $NATS_AUTH_CLIENT_CERT)
-    nats_credentials (FILE): FILE of our JWT and seed at NATS (default $NATS_AUTH_CREDENTIALS_FILE)
-    nats_key (FILE): FILE of its key (PEM) (default $NATS_AUTH_CLIENT_KEY)
-    nats_nkey (FILE): FILE of our seed at NATS (default $NATS_AUTH_NKEY)
-    nats_username (name): name at NATS; its password is $NATS_AUTH_PASSWORD, a token $NATS_AUTH_TOKEN (default $NATS_AUTH_USERNAME)
-    prefill_endpoint (name): name of the prefill workers' endpoint; other workers decode then
-    request_plane (way): how requests reach workers, a way: nats, tcp (default $DYN_REQUEST_PLANE, or nats)
-    response_host (address): address at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1)
-    response_port (port): port at which workers reach this process (default $DYN_TCP_RESPONSE_STREAM_PORT, or any)
-    slow_client_timeout (time): time after which the request of a caller that does not read is killed (default 30s)
-    spawn (number): start this number of workers, and etcd and NATS without --etcd and --nats; 0: use existing workers
-    startup_timeout (time): time to wait for workers (default 1m0s)
-    static (addresses): with --discovery static, addresses as ns.component.endpoint=subject@id, separated by commas
-    wire (layout): layout of keys and subjects that are written: seed, v1, both (default both)
+    nats_ca (FILE): FILE of the CA certificate for NATS (PEM) (default $NATS_AUTH_CA)
+    nats_cert (FILE): FILE of the client certificate for NATS (PEM) (default $NATS_AUTH_CLIENT_CERT)
+    nats_credentials (FILE): FILE of the credentials for NATS (JWT and NKey seed) (default $NATS_AUTH_CREDENTIALS_FILE)
+    nats_key (FILE): FILE of the client key for NATS (PEM) (default $NATS_AUTH_CLIENT_KEY)
+    nats_nkey (FILE): FILE of the NKey seed for NATS (default $NATS_AUTH_NKEY)
+    nats_username (name): user name for NATS; the password is read from $NATS_AUTH_PASSWORD, a token from $NATS_AUTH_TOKEN (default $NATS_AUTH_USERNAME)
+    prefill_endpoint (name): name of the endpoint of the prefill workers; the workers of --endpoint then only decode
+    request_plane (way): transport of requests to workers, a way: nats or tcp (default $DYN_REQUEST_PLANE, or nats)
+    response_host (address): address at which workers connect to this process (default $DYN_TCP_RESPONSE_STREAM_HOST, or 127.0.0.1)
+    response_port (port): port at which workers connect to this process (default $DYN_TCP_RESPONSE_STREAM_PORT, or any)
+    slow_client_timeout (time): time after which a request is cancelled if its caller does not read the answer (default 30s)
+    spawn (number): number of workers to start, with etcd and NATS if --etcd and --nats are not set; 0: use existing workers
+    startup_timeout (time): maximum time to wait for workers at the start (default 1m0s)
+    static (addresses): with --discovery static: comma-separated addresses, as ns.component.endpoint=subject@id
+    wire (layout): layout of the keys and subjects that this process writes: seed, v1 or both (default both)
     """
 
     allow_dial: Value
@@ -808,13 +808,13 @@ class WorkerProcesses(TypedDict, total=False):
 class Limits(TypedDict, total=False):
     """Seed, end and configuration of the run.
 
-    compat (release): repeat the results of a release of the reference to the last digit: dynamo-1.2
-    config (file): YAML file of flags by name, without dashes; the command line wins
-    oversize (rule): rule for requests that can never run: error ends the run before it begins, reject omits them (default error)
+    compat (release): repeat the results of this release of dynamo.replay to the last digit: dynamo-1.2
+    config (file): YAML file of flags by name, without dashes; the command line overrides it
+    oversize (rule): rule for requests that can never run: error (the replay does not start) or reject (they are rejected and counted) (default error)
     recycle: closed loop: repeat the workload until the end of --window
-    seed (number): seed of random draws, a number (default 42)
+    seed (number): seed of all random draws, a number (default 42)
     until (time): end the run at this time of its clock: ms, or with a unit, as 90s or 10m
-    window (FROM,TO): report on the requests that arrive from one time of the run's clock to another, FROM,TO, as 1m,10m; either may be left out
+    window (FROM,TO): report only on requests that arrive between two times of the run's clock, FROM,TO, as 1m,10m; either time is optional
     """
 
     compat: Value
@@ -829,46 +829,46 @@ class Limits(TypedDict, total=False):
 class Search(TypedDict, total=False):
     """What a plan searches, and with what confidence.
 
-    allow (names): precisions of weights that the plan may choose, names as fp8
-    by_hour: also find the workers of each hour of the trace, next to a fixed size and HPA
-    candidates (FILE): also write a row for each choice of settings to FILE, .csv
-    confidence (share): share of the resampled workloads in which objectives must be met; 0: the recorded workload alone (default 0.95)
-    currency (name): name of the currency of prices, for pages (default USD)
-    emit (targets): also write what starts the recommended cluster, for targets of vllm, sglang, trtllm, dynamo, kubernetes
-    emit_dir (directory): directory for the files of --emit; without it standard output
-    fix (names): settings that the plan does not choose, names as in --vary
-    front: also measure clusters of other sizes and at other loads (default true)
-    gpu_cost (price): price of a GPU for an hour, in any currency
-    gpus (GPUs): GPUs of a pool that several --deployment share, each with its --trace
-    gpus_per_worker (GPUs): GPUs of a worker; 0: those of --tp, --pp and --dp, or of the timing profile
-    growth (float): plan for R times the load of the trace (default 1)
-    hpa_target (number): target of HPA: a number of requests in flight on a worker; 0: that of the busiest hour
-    html (FILE): also draw the result as a web page, FILE
-    jobs (number): number of replays at once; the result does not depend on it
-    journal (FILE): note finished replays in FILE, and reuse the replays that it has
+    allow (names): names of weight precisions that the plan may choose, such as fp8
+    by_hour: also plan the number of workers for each hour of the trace, and compare it with a fixed number and with HPA
+    candidates (FILE): also write a row for each combination of settings to FILE (.csv)
+    confidence (share): share of the resampled workloads in which the objectives must be met; 0: only the recorded workload counts (default 0.95)
+    currency (name): name of the currency that web pages show (default USD)
+    emit (targets): also write the files that start the recommended cluster, for comma-separated targets: vllm, sglang, trtllm, dynamo, kubernetes
+    emit_dir (directory): directory for the files of --emit (default: standard output)
+    fix (names): names of settings that the plan does not choose (see --vary)
+    front: also replay clusters of other sizes, and other loads (default true)
+    gpu_cost (price): price of one GPU for one hour, in any currency
+    gpus (GPUs): number of GPUs in a pool that several --deployment share, each with one --trace
+    gpus_per_worker (GPUs): number of GPUs per worker; 0: computed from --tp, --pp and --dp, or read from the timing profile
+    growth (R): plan for R times the load of the trace (default 1)
+    hpa_target (number): with --by-hour: target of HPA, a number of requests in flight per worker; 0: the value of the busiest hour
+    html (FILE): also write the result to FILE, as a web page
+    jobs (number): number of replays that run in parallel; the result does not depend on it
+    journal (FILE): record finished replays in FILE, and reuse the replays recorded there
     json: as --output json
-    max_workers (number): largest number of workers tried (default 256)
-    model_error (error): error of pass times, as 0.1: in nine of ten resamples passes are longer or shorter by at most this; -1: the band of published servers by measured operators, 0.15 by data sheets for dense models on one GPU, 0.5 for other models, 0.1 by a fitted profile (default -1)
+    max_workers (number): maximum number of workers to try (default 256)
+    model_error (error): assumed relative error of pass times, as 0.1: in nine of ten resamples, passes are at most this share longer or shorter; -1: chosen by the source of pass times: the errors of published servers if these are known for the GPU and model, else 0.1 for a fitted profile, 0.15 for data sheets of dense models on one GPU, and 0.5 for other models (default -1)
     output (form): form of the output: table or json (default table)
-    overwrite: let --out and --html replace files
-    precision (error): relative error of the highest load (default 0.01)
-    replays (number): replays after which a search of settings ends, a number; 0: no end
-    report_json (FILE): also write what --output json prints to FILE
-    resamples (number): resampled workloads, a number; 0: no bootstrap intervals (default 20)
-    slo (objectives): objectives: p99:ttft=2s for all requests, ttft=500ms,itl=30ms for each
-    slo_attainment (share): share of requests that meet them (default 1)
-    stream: with --by-hour: keep few hours of the trace in memory, and plan the busiest one
-    survive (number): number of workers that may be gone, or zone
-    time_budget (time): time after which a search of settings ends, with the plan of the best; 0: no end (default 1m0s)
-    topology (pools): pools: aggregated, disaggregated or both (default aggregated)
-    trace_begins (day): day of the week and time of the first request, as "Mon 08:00", for --by-hour
-    try_ (tp=2,4): try values of a flag, tp=2,4; repeatable
-    vary (names): settings that the plan chooses: names, or values of a flag, tp=2,4; none: nothing; repeatable (default: all that are not given)
-    week_quantile (share): share of the weeks in which the workers of an hour of the week are enough, with --by-hour (default 1)
-    what_if: also find what each objective costs: with its limit tighter and looser
-    wide: lines and tables wider than 80 characters, with all columns
-    worker_startup (time): startup time of a worker, for --by-hour and its HPA
-    zones (number): number of zones of the workers, with --survive zone (default 3)
+    overwrite: allow --out and --html to replace existing files
+    precision (error): accepted relative error of the highest load (default 0.01)
+    replays (number): maximum number of replays in the search for settings; 0: no limit
+    report_json (FILE): also write the output of --output json to FILE
+    resamples (number): number of bootstrap resamples of the workload; 0: no confidence intervals (default 20)
+    slo (objectives): latency objectives: p99:ttft=2s over all requests, ttft=500ms,itl=30ms for each request
+    slo_attainment (share): share of requests that must meet --slo (default 1)
+    stream: with --by-hour: keep only a few hours of the trace in memory, and plan for the busiest hour
+    survive (number): number of workers that may fail, or zone
+    time_budget (time): time limit of the search for settings, which then reports the best settings found; 0: no limit (default 1m0s)
+    topology (pools): worker pools to plan: aggregated, disaggregated, or both to compare them (default aggregated)
+    trace_begins (day): with --by-hour: day of the week and time of the first request, as "Mon 08:00"
+    try_ (tp=2,4): flag and values to try, as tp=2,4; repeatable
+    vary (names): settings that the plan chooses: names, or a flag with values (tp=2,4); none: no settings; repeatable (default: all that are not given)
+    week_quantile (share): with --by-hour: share of the weeks in which the workers planned for an hour of the week must be enough (default 1)
+    what_if: also plan with tighter and looser limits of each objective, to show its cost
+    wide: print all columns, wider than 80 characters
+    worker_startup (time): with --by-hour: startup time of a worker, also of HPA's workers
+    zones (number): number of zones that the workers are spread over, with --survive zone (default 3)
     """
 
     allow: Value
@@ -948,18 +948,18 @@ class SweepFlags(TypedDict, total=False):
     """Settings of replay.sweep.
 
     columns (columns): columns of any CSV or JSONL file: arrival=time,input=prompt,output=answer
-    deployment (file): YAML file of GPU, model and engine of all cells, as replay init writes it; several are kinds of mixes
-    early_stop: end a cell when an objective of its --set slo=... cannot be met any more
-    gpu_cost (price): price of a GPU for an hour, in any currency; 0: that of replay gpus
-    html (FILE): also draw the result as a web page, FILE
-    jobs (number): cells at once, a number; the table does not depend on it
-    journal (FILE): note finished cells in FILE, and reuse the cells that it has
-    output (form): form of standard output: table (a few values), csv or json (all) (default table)
-    overwrite: let --out and --html replace files
-    repeat (number): replay each cell on a number of resamples of its workload too, for intervals
-    shard (i/n): run shard i/n of the cells, as 1/8, into the file of --out
-    wall_time: include values that depend on the speed of this machine
-    wide: a table with all columns, wider than 80 characters
+    deployment (file): YAML file of replay init for all cells; repeatable for a mix of workers
+    early_stop: end a cell as early as an objective of --set slo=... can no longer be met
+    gpu_cost (price): price of one GPU for one hour, in any currency; 0: the price in replay gpus
+    html (FILE): also write the result to FILE, as a web page
+    jobs (number): number of cells that run in parallel; the table does not depend on it
+    journal (FILE): record finished cells in FILE, and reuse the cells recorded there
+    output (form): form of standard output: table (a few values), csv or json (all values) (default table)
+    overwrite: allow --out and --html to replace existing files
+    repeat (number): number of workload resamples per cell, for confidence intervals
+    shard (i/n): run only shard i/n of the cells, as 1/8, and write it to the file of --out
+    wall_time: include values that depend on the speed of this machine, such as wall times
+    wide: print all columns, wider than 80 characters
     """
 
     columns: Value

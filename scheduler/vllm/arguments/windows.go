@@ -41,16 +41,16 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	var sliding, chunk int
 	d.Limit(&sliding, schema.Row{
 		Key: "sliding_window",
-		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "window of some layers, with vLLM's own rules alone (docs/rules/vllm.md); `--model` sets it", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "size of the sliding window of some layers. Requires vLLM's own rules (docs/rules/vllm.md); `--model` sets it", Part: "vLLM"},
 	})
 	d.Limit(&chunk, schema.Row{
 		Key: "attention_chunk_size",
-		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "instead of it: chunk of some layers, a multiple of `block_size`", Part: "vLLM"},
+		Doc: schema.Doc{Unit: "tokens", Default: "none", Text: "size of the attention chunk of some layers, a multiple of `block_size`; not with `sliding_window`", Part: "vLLM"},
 	})
 	types := declareLayerTypes(d)
 	d.Bool(&s.NoHybrid, schema.Row{
 		Key: "disable_hybrid_kv_cache_manager",
-		Doc: schema.Doc{Text: "layers with windows keep KV blocks as the other layers do", Part: "vLLM"},
+		Doc: schema.Doc{Text: "layers with a window keep all their KV blocks, as other layers do", Part: "vLLM"},
 	})
 	switch {
 	case !d.OK():
@@ -92,7 +92,7 @@ func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 func declareLayerTypes(d *schema.Decl) (types []string) {
 	text := d.Any(schema.Row{
 		Key: "layer_types",
-		Doc: schema.Doc{Default: "windows in all", Text: "a list with `sliding_attention`, `chunked_attention` or `full_attention` for each layer, as in a `config.json`", Part: "vLLM"},
+		Doc: schema.Doc{Default: "all layers have the window", Text: "list of the attention type of each layer, as in a `config.json`: `sliding_attention`, `chunked_attention` or `full_attention`", Part: "vLLM"},
 	})
 	if text == "" || text == "null" || !d.OK() {
 		return nil

@@ -26,10 +26,11 @@ func New(s cli.Streams, args []string) *cobra.Command {
 		Use:   "replay-live",
 		Short: "Serve simulated LLM inference engines, and replay workloads on them",
 		Long: `Replay-live is the part of replay that talks to other processes: workers that
-serve simulated engines, their servers, and replays on several processes. With
-both programs installed, call replay: it starts this one for its commands.
+serve simulated engines, their servers, and replays on several processes. If
+both programs are installed, use replay: it starts replay-live when needed.
 
-Each flag has an environment variable, REPLAY_WORKERS for --workers. Flags win.`,
+Each flag has an environment variable, REPLAY_WORKERS for --workers; the flag
+overrides it.`,
 		Example: `  replay-live stack up
   replay-live trace requests.jsonl --mode cluster --spawn 4`,
 		Args: cobra.ArbitraryArgs,

@@ -28,11 +28,11 @@ func NewConformanceCommand(s cli.Streams) *cobra.Command {
 	f := &conformanceFlags{}
 	cmd := &cobra.Command{
 		Use:   "conformance",
-		Short: "Check that the mocker keeps the contract of a served engine",
-		Long: `Run the conformance kit of package engine/conformance against the mocker, the
-engine without a model, over all schedulers and in all modes of disaggregation.
-Each check prints a line; the first failure ends the run. Other engines run the
-same kit in their tests.`,
+		Short: "Check that the mocker meets the contract of a served engine",
+		Long: `Run the conformance tests of package engine/conformance with the mocker (an
+engine without a model), for all schedulers and disaggregation modes. Each test
+prints a line; the first failure ends the run. Other engines run the same tests
+in their own suites.`,
 		Example: `  replay conformance
   replay conformance --engine sglang --disaggregation-mode decode`,
 		Args: cobra.ArbitraryArgs,
@@ -53,9 +53,9 @@ same kit in their tests.`,
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.engine, "engine", "", "check the mocker over this `scheduler` alone: vllm, sglang or trtllm")
-		fs.StringVar(&f.mode, "disaggregation-mode", "", "check it in this `mode` alone: agg, prefill or decode")
-		fs.Float64Var(&f.speedup, "speedup", 20, "run simulated time this `factor` faster")
+		fs.StringVar(&f.engine, "engine", "", "check only the mocker of this `scheduler`: vllm, sglang or trtllm (default: all)")
+		fs.StringVar(&f.mode, "disaggregation-mode", "", "check only this disaggregation `mode`: agg, prefill or decode (default: all)")
+		fs.Float64Var(&f.speedup, "speedup", 20, "`factor` by which simulated time runs faster than real time")
 	})
 	return cmd
 }

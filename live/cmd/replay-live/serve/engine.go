@@ -39,29 +39,29 @@ type engineFlags struct {
 func (f *engineFlags) bindCommon(fs *pflag.FlagSet, port int, length string) {
 	f.precise, f.length = cli.Choice{Names: []string{"timer", "spin"}, Value: "timer"}, length
 	fs.StringVar(&f.fleet.host, "host", "127.0.0.1", "`address` to listen at")
-	fs.IntVar(&f.fleet.port, "port", port, "first `port` of the servers; 0: any")
+	fs.IntVar(&f.fleet.port, "port", port, "first `port` of the servers; 0: any free port")
 	fs.IntVar(&f.fleet.size, "fleet", 1, "`number` of servers")
-	fs.StringSliceVar(&f.names, "served-model-name", nil, "`names` of the model in requests, separated by commas; answers have the first")
+	fs.StringSliceVar(&f.names, "served-model-name", nil, "comma-separated `names` of the model in requests; answers have the first name")
 	fs.Lookup("served-model-name").DefValue = "that of --model, or " + mocker.DefaultModel
-	fs.IntVar(&f.server.Engine.ContextLength, length, 8192, "`tokens` of the longest prompt with its answer")
-	fs.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer of the text of prompts, a tokenizer.json, `FILE`")
-	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "`time` to wait for requests in flight at the end")
-	fs.StringVar(&f.faults, "faults", "", "faults to inject: a `JSON` object, or @file; POST /replay/faults replaces them")
-	fs.IntVar(&f.limits.MaxQueuedRequests, "max-num-queued-reqs", 0, "`requests` in flight at most, waiting and running; more get 503. 0: any number")
-	fs.IntVar(&f.limits.MaxQueuedTokens, "max-num-queued-tokens", 0, "`tokens` of prompts without a first token at most; then requests get 503. 0: any number")
-	fs.StringVar(&f.cert, "ssl-certfile", "", "serve HTTPS with the certificate of this PEM `file`")
-	fs.StringVar(&f.key, "ssl-keyfile", "", "PEM `file` of its key")
-	fs.StringSliceVar(&f.server.APIKeys, "api-key", nil, "`keys`, separated by commas: requests below /v1 require one as a bearer token")
-	fs.BoolVar(&f.insecure, "insecure", false, "listen outside loopback without certificates or a token")
+	fs.IntVar(&f.server.Engine.ContextLength, length, 8192, "maximum number of `tokens` of a prompt with its answer")
+	fs.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer.json `FILE` that tokenizes the text of prompts")
+	fs.DurationVar(&f.fleet.grace, "grace", 10*time.Second, "maximum `time` to wait for requests in flight at shutdown")
+	fs.StringVar(&f.faults, "faults", "", "faults to inject: a `JSON` object, or @file; a POST to /replay/faults replaces them")
+	fs.IntVar(&f.limits.MaxQueuedRequests, "max-num-queued-reqs", 0, "maximum number of `requests` in flight (waiting and running); more requests get status 503; 0: no limit")
+	fs.IntVar(&f.limits.MaxQueuedTokens, "max-num-queued-tokens", 0, "maximum number of prompt `tokens` of requests without a first token; more requests get status 503; 0: no limit")
+	fs.StringVar(&f.cert, "ssl-certfile", "", "PEM `file` of the TLS certificate; enables HTTPS")
+	fs.StringVar(&f.key, "ssl-keyfile", "", "PEM `file` of the key of --ssl-certfile")
+	fs.StringSliceVar(&f.server.APIKeys, "api-key", nil, "comma-separated API `keys`: requests to /v1 require one of them as a bearer token")
+	fs.BoolVar(&f.insecure, "insecure", false, "allow listening outside loopback without certificates or a token: every client is accepted")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "also shut down when standard input ends")
 	cli.BindLogFormat(fs)
-	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
+	fs.Var(&f.precise, "precise", "how passes wait, by `name`: timer, or spin (polls the clock at the end of a wait; takes one processor)")
 }
 
 // bindEngineFlags adds the engine's flags, except the flags in without and the flags of the engine other. other ""
 // excludes no engine.
 func bindEngineFlags(o *options.Options, fs *pflag.FlagSet, other string, without ...string) {
-	fs.String("engine-args", "", "engine arguments: a `JSON` object with the keys of the reference, or @file")
+	fs.String("engine-args", "", "engine arguments: a `JSON` object, or @file; replay settings lists the keys")
 	for _, one := range options.EngineFlags() {
 		if (other == "" || one.Only != other) && !slices.Contains(without, one.Flag) {
 			o.Engine.Flags = append(o.Engine.Flags, one)

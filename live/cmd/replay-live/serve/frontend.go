@@ -60,11 +60,11 @@ func NewFrontendCommand(s cli.Streams) *cobra.Command {
 stream of events, and GET /v1/models, /health, /live and /metrics. It finds
 models and workers in etcd, and sends requests over NATS.
 
-A prompt of token ids is used unchanged. A text has about as many tokens as
-English text, or those of --tokenizer; answers are words of one token each.
-Each parameter of a request is supported or rejected. A client that leaves
-stops its request. The port has no authentication, so it listens on loopback
-unless --http-host has another address.
+A prompt of token ids is used unchanged. The tokens of a text are estimated as
+for English text, or counted with --tokenizer. Answers are words of one token
+each. Each parameter of a request is supported or rejected. A request is
+cancelled when its client disconnects. The port has no authentication, so it
+listens on loopback unless --http-host has another address.
 
 It prints one line of JSON with its address and serves until SIGINT or SIGTERM;
 then it takes no more requests, waits up to --grace for those in flight, and
@@ -85,7 +85,7 @@ ends with exit code 0.`,
 	}
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Frontend", f.bindFrontend, "http-host", "http-port", "namespace", "router", "migration-limit", "stream-timeout", "tokenizer", "max-in-flight", "max-body", "grace"),
-		cli.NewGroup("KV router (these win over --router-config)", f.o.Router.Bind).Rare(),
+		cli.NewGroup("KV router (these override --router-config)", f.o.Router.Bind).Rare(),
 		cli.NewGroup("Cluster", f.runtime.Bind, "etcd", "nats"))
 	return cli.Alias(cmd, map[string]string{"host": "http-host", "port": "http-port", "model": "static-model"})
 }
@@ -94,28 +94,28 @@ func (f *frontendFlags) bindFrontend(fs *pflag.FlagSet) {
 	f.mode = options.RouterChoice()
 	f.mode.Names = slices.DeleteFunc(f.mode.Names, func(name string) bool { return policy.Name(name).Info().Prompts }) // the frontend keeps no prompts
 	fs.StringVar(&f.host, "http-host", "127.0.0.1", "`address` to listen at")
-	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any")
-	fs.StringVar(&f.namespace, "namespace", "", "`name` of the namespace of the workers; by default any")
-	fs.Var(&f.mode, "router", "how requests find workers, by `name`: "+cli.Either(f.mode.Names))
-	fs.IntVar(&f.migrations, "migration-limit", 0, "`number` of times a request may continue at another worker after its worker failed")
-	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "`time` a worker may send nothing; 0: any")
+	fs.IntVar(&f.port, "http-port", 8000, "`port` to listen at; 0: any free port")
+	fs.StringVar(&f.namespace, "namespace", "", "`name` of the namespace of the workers (default: any)")
+	fs.Var(&f.mode, "router", "routing policy, by `name`: "+cli.Either(f.mode.Names))
+	fs.IntVar(&f.migrations, "migration-limit", 0, "maximum `number` of times that a request continues at another worker after its worker failed")
+	fs.DurationVar(&f.inactivity, "stream-timeout", 0, "maximum `time` between two messages of a worker for a request; 0: no limit")
 	fs.Lookup("stream-timeout").DefValue = "$DYN_HTTP_BACKEND_STREAM_TIMEOUT_SECS, or any"
-	fs.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "`time` after which a silent worker sends a sign of life; it is given up after 4.5 of them without any")
-	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static, the `name` of the model that workers serve")
-	fs.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer of the text of prompts, a tokenizer.json, `FILE`")
-	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "`number` of requests answered at once, the rest wait; 0: any")
-	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "`number` of requests that wait for a place; the rest get 429")
-	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "`time` a request may wait for a place; then it gets 503")
-	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "`bytes` of a request's body at most; longer bodies get 413")
-	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "`bytes` of the bodies of all requests in flight at most; further requests get 503")
-	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "`number` of connections at most; further ones wait")
-	fs.DurationVar(&f.limits.ReadHeader, "header-timeout", 10*time.Second, "`time` a client may take to send its headers")
-	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "`time` a client may take to send its body")
-	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "`time` a client may take to accept a piece of its answer")
-	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "`time` a connection may be without a request")
-	fs.IntVar(&f.publishers.Blocks, "kv-max-blocks", 1<<20, "`number` of blocks in the KV events of a worker; a worker with more is dropped")
-	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "`number` of blocks and events a second in them, up to those of ten seconds at once")
-	fs.DurationVar(&f.grace, "grace", 10*time.Second, "`time` to wait for requests in flight at the end")
+	fs.DurationVar(&f.heartbeat, "heartbeat", 10*time.Second, "`time` after which a worker without output sends a heartbeat; a worker counts as failed after 4.5 times this time without a message")
+	fs.StringVar(&f.model, "static-model", mocker.DefaultModel, "with --discovery static: `name` of the model that the workers serve")
+	fs.StringVar(&f.tokenizer, "tokenizer", "", "tokenizer.json `FILE` that tokenizes the text of prompts")
+	fs.IntVar(&f.limits.MaxInFlight, "max-in-flight", 0, "maximum `number` of requests that are served at once; more requests wait in a queue; 0: no limit")
+	fs.IntVar(&f.limits.MaxQueued, "max-queued", 1024, "maximum `number` of queued requests; more requests get status 429")
+	fs.DurationVar(&f.limits.QueueTimeout, "queue-timeout", 30*time.Second, "maximum `time` that a request is queued; then it gets status 503")
+	fs.IntVar(&f.limits.MaxBody, "max-body", 8<<20, "maximum size of a request body in `bytes`; longer bodies get status 413")
+	fs.IntVar(&f.limits.MaxPending, "max-pending", 64<<20, "maximum size of the bodies of all requests in flight in `bytes`; more requests get status 503")
+	fs.IntVar(&f.limits.MaxConnections, "max-connections", 16384, "maximum `number` of connections; more connections wait")
+	fs.DurationVar(&f.limits.ReadHeader, "header-timeout", 10*time.Second, "maximum `time` that a client may take to send the headers of a request")
+	fs.DurationVar(&f.limits.ReadBody, "body-timeout", 30*time.Second, "maximum `time` that a client may take to send the body of a request")
+	fs.DurationVar(&f.limits.Write, "write-timeout", 30*time.Second, "maximum `time` that a client may take to accept a part of an answer")
+	fs.DurationVar(&f.limits.Idle, "idle-timeout", time.Minute, "maximum `time` that a connection is open without a request")
+	fs.IntVar(&f.publishers.Blocks, "kv-max-blocks", 1<<20, "maximum `number` of blocks in the KV events of one worker; a worker with more blocks is dropped")
+	fs.IntVar(&f.publishers.Rate, "kv-max-rate", 500_000, "maximum `number` of blocks and events per second in the KV events of one worker; bursts of up to ten times this number are accepted")
+	fs.DurationVar(&f.grace, "grace", 10*time.Second, "maximum `time` to wait for requests in flight at shutdown")
 	fs.BoolVar(&f.untilEOF, "until-eof", false, "also shut down when standard input ends")
 	cli.BindLogFormat(fs)
 }

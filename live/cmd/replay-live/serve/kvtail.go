@@ -31,14 +31,13 @@ func NewKVTailCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kv-tail ENDPOINT",
 		Short: "Print the KV events that a worker publishes",
-		Long: `Follow the KV events of a worker: which blocks it has cached, which it has
-evicted. ENDPOINT is the address of its events, tcp://host:port. With --replay,
-the worker's replay endpoint, earlier events and lost ones are requested. They
-come as batches (replay) or, if the worker does not keep them any more, as a
-snapshot.
+		Long: `Print the KV events of a worker: the blocks that it has cached or evicted.
+ENDPOINT is the address of its events, tcp://host:port. --replay is the replay
+endpoint of the worker, from which earlier and lost events are requested. They
+arrive as batches, or as a snapshot if the worker no longer keeps them.
 
 A line has the sequence number of the batch, its origin, the rank, and the
-event; hashes are hexadecimal. The summary is on standard error.`,
+event. Hashes are hexadecimal. The summary is printed on standard error.`,
 		Example: `  replay kv-tail tcp://127.0.0.1:5557 --replay tcp://127.0.0.1:5558
   replay kv-tail tcp://127.0.0.1:5557 --json --count 100`,
 		Args: cobra.ArbitraryArgs,
@@ -51,11 +50,11 @@ event; hashes are hexadecimal. The summary is on standard error.`,
 		},
 	}
 	cli.BindOwn(cmd, func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.replay, "replay", "", "`ENDPOINT` of missed events; default: new events only")
-		fs.StringVar(&f.topic, "topic", "", "print only topics that begin with this `PREFIX`")
-		fs.IntVar(&f.count, "count", 0, "end after this many `batches`; 0: never")
-		fs.DurationVar(&f.length, "for", 0, "end after this `time`, such as 10s; 0: never")
-		fs.BoolVar(&f.json, "json", false, "print an event as a line of JSON")
+		fs.StringVar(&f.replay, "replay", "", "`ENDPOINT` that sends missed events again (default: only new events are printed)")
+		fs.StringVar(&f.topic, "topic", "", "print only events with a topic that begins with this `PREFIX`")
+		fs.IntVar(&f.count, "count", 0, "exit after this number of `batches`; 0: never")
+		fs.DurationVar(&f.length, "for", 0, "exit after this `time`, such as 10s; 0: never")
+		fs.BoolVar(&f.json, "json", false, "print each event as one line of JSON")
 		fs.BoolVar(&f.quiet, "quiet", false, "print no events, only the summary")
 		cli.BindLogFormat(fs)
 	})

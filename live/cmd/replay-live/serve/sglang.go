@@ -22,18 +22,18 @@ func NewSGLangCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sglang",
 		Short: "Serve simulated engines as SGLang's own HTTP server does",
-		Long: `Sglang serves engines without a model where gateways and load tests expect
-SGLang's server: /generate, OpenAI's API, SGLang's /metrics, /health and the
-rest. The scheduler is SGLang's own, simulated in real time; it needs neither
-etcd nor NATS.
+		Long: `Sglang serves simulated engines with the HTTP interface of SGLang's server, for
+gateways and load tests: /generate, OpenAI's API, SGLang's /metrics, /health and
+other paths. The scheduler follows SGLang's own rules, in real time. It requires
+neither etcd nor NATS.
 
-Sglang serve takes the flags of sglang.launch_server. One warning names those
-without an effect.
+Sglang serve accepts the flags of sglang.launch_server. A warning lists the
+flags without effect.
 
---fleet N serves N of them, each a separate engine, at consecutive ports.
+--fleet N serves N separate engines, at consecutive ports.
 
-It prints one line of JSON for each once it listens, and serves until SIGINT or
-SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
+It prints one line of JSON for each engine that listens, and serves until SIGINT
+or SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
 		Example: `  replay sglang --port 30000
   replay sglang --port 30000 --fleet 4 --gpu h100 --model llama-3.1-8b`,
 		Args: cli.NoArgs,
@@ -47,14 +47,14 @@ SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
 	cmd.AddCommand(newDropIn(s, cmd))
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Server", f.bindServer, "host", "port", "fleet", "served-model-name", "context-length"),
-		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "page-size", "max-running-requests", "chunked-prefill-size", "speedup-ratio"))
+		cli.NewGroup("Engine (these override --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "page-size", "max-running-requests", "chunked-prefill-size", "speedup-ratio"))
 	return cli.Alias(cmd, map[string]string{"http-host": "host", "http-port": "port"})
 }
 
 // bindServer adds the flags of the server.
 func (f *sglangFlags) bindServer(fs *pflag.FlagSet) {
 	f.bindCommon(fs, 30000, "context-length")
-	fs.IntVar(&f.server.Engine.MaxWaiting, "max-queued-requests", 0, "`requests` that wait in the scheduler at most; more get 503. 0: any number")
+	fs.IntVar(&f.server.Engine.MaxWaiting, "max-queued-requests", 0, "maximum number of `requests` that wait in the scheduler; more requests get status 503; 0: no limit")
 }
 
 // bindEngine adds the flags of SGLang's engine.

@@ -35,15 +35,14 @@ func newStackUpCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run etcd and NATS in this process",
-		Long: `Up runs an etcd and a NATS server with JetStream in this process, and prints
-where they are on one line of JSON. It serves until SIGINT or SIGTERM, and ends
-with exit code 0. Without --data-dir nothing is kept; with it, data is written
-through to the disk and later runs continue with it.
+		Long: `Up runs an etcd server and a NATS server with JetStream in this process, and
+prints their addresses as one line of JSON. It serves until SIGINT or SIGTERM,
+and ends with exit code 0. With --data-dir, data is written to disk and later
+runs continue with it; otherwise no data is kept.
 
-They listen on loopback unless --host has another address. Every client that
-reaches them can read and change everything: on other addresses give
---nats-username, --cert and --key, and --ca so that clients need a
-certificate, too.`,
+The servers listen on loopback unless --host is set. Every client that can
+connect can read and change all data: on other addresses set --nats-username,
+--cert and --key, and --ca to require client certificates.`,
 		Example: `  replay stack up
   replay stack up --etcd-port 2379 --nats-port 4222 --data-dir /var/lib/replay`,
 		Args: cli.NoArgs,
@@ -67,16 +66,16 @@ certificate, too.`,
 }
 
 func bindStack(fs *pflag.FlagSet, o *stack.Options) {
-	fs.StringVar(&o.Dir, "data-dir", "", "`DIR` where data is kept")
-	fs.Lookup("data-dir").DefValue = "one that is removed at the end"
+	fs.StringVar(&o.Dir, "data-dir", "", "`DIR` for data that later runs use")
+	fs.Lookup("data-dir").DefValue = "a temporary directory"
 	fs.StringVar(&o.Host, "host", "127.0.0.1", "`address` to listen at")
-	fs.BoolVar(&o.Insecure, "insecure", false, "listen outside loopback without credentials of clients")
-	fs.IntVar(&o.EtcdPort, "etcd-port", 0, "`port` of etcd; 0: any that is free")
-	fs.IntVar(&o.NATSPort, "nats-port", 0, "`port` of NATS; 0: any that is free")
-	fs.StringVar(&o.Cert, "cert", "", "`FILE` of the servers' certificate (PEM), for TLS")
-	fs.StringVar(&o.Key, "key", "", "`FILE` of its key (PEM)")
-	fs.StringVar(&o.CA, "ca", "", "`FILE` of the authority of clients' certificates (PEM)")
-	fs.StringVar(&o.Username, "nats-username", "", "`name` of clients of NATS and etcd; its password is $NATS_AUTH_PASSWORD")
+	fs.BoolVar(&o.Insecure, "insecure", false, "allow listening outside loopback without credentials: every client is accepted")
+	fs.IntVar(&o.EtcdPort, "etcd-port", 0, "`port` of etcd; 0: any free port")
+	fs.IntVar(&o.NATSPort, "nats-port", 0, "`port` of NATS; 0: any free port")
+	fs.StringVar(&o.Cert, "cert", "", "`FILE` of the TLS certificate of both servers (PEM)")
+	fs.StringVar(&o.Key, "key", "", "`FILE` of the key of --cert (PEM)")
+	fs.StringVar(&o.CA, "ca", "", "`FILE` of the CA certificate for clients (PEM); clients then need a certificate")
+	fs.StringVar(&o.Username, "nats-username", "", "user `name` that clients of NATS and etcd must give; the password is read from $NATS_AUTH_PASSWORD")
 	cli.BindLogFormat(fs)
 }
 
@@ -111,8 +110,9 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "instances [namespace.component.endpoint]",
 		Short: "List the instances of an endpoint, a line of JSON each",
-		Long: `Instances lists the workers that serve an endpoint, as callers find them. With
---wait it waits for the first one; without one it ends with exit code 1.`,
+		Long: `Instances lists the workers that serve an endpoint, as callers discover them.
+With --wait it waits for the first worker. If there is no worker it ends with
+exit code 1.`,
 		Example: `  replay stack instances dynamo.backend.generate --etcd http://127.0.0.1:2379`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -134,7 +134,7 @@ func newStackInstancesCommand(s cli.Streams) *cobra.Command {
 		},
 	}
 	return cli.BindGroups(cmd, cli.NewGroup("Instances", func(fs *pflag.FlagSet) {
-		fs.DurationVar(&wait, "wait", 0, "`time` to wait for the first one")
+		fs.DurationVar(&wait, "wait", 0, "maximum `time` to wait for the first instance")
 	}), cli.NewGroup("Cluster", f.Bind, "etcd", "nats"))
 }
 

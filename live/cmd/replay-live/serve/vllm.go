@@ -34,18 +34,18 @@ func NewVLLMCommand(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "vllm",
 		Short: "Serve simulated engines as vLLM's own HTTP server does",
-		Long: `Vllm serves engines without a model where gateways, endpoint pickers and load
-tests expect vLLM's server: OpenAI's API, vLLM's /metrics, /health, /tokenize
-and other paths. The scheduler is vLLM's own, simulated in real time; it needs
-neither etcd nor NATS.
+		Long: `Vllm serves simulated engines with the HTTP interface of vLLM's server, for
+gateways, endpoint pickers and load tests: OpenAI's API, vLLM's /metrics,
+/health, /tokenize and other paths. The scheduler follows vLLM's own rules, in
+real time. It requires neither etcd nor NATS.
 
-Vllm serve MODEL takes the flags of vllm serve. One warning names those
-without an effect.
+Vllm serve MODEL accepts the flags of vllm serve. A warning lists the flags
+without effect.
 
---fleet N serves N of them, each a separate engine, at consecutive ports.
+--fleet N serves N separate engines, at consecutive ports.
 
-It prints one line of JSON for each once it listens, and serves until SIGINT or
-SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
+It prints one line of JSON for each engine that listens, and serves until SIGINT
+or SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
 		Example: `  replay vllm --port 8001
   replay vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2
   replay vllm --port 8001 --fleet 8 --gpu h100 --model llama-3.1-8b
@@ -61,19 +61,19 @@ SIGTERM; then it waits for requests in flight and ends with exit code 0.`,
 	cmd.AddCommand(newDropIn(s, cmd))
 	f.o.Flags.Bind(cmd,
 		cli.NewGroup("Server", f.bindServer, "host", "port", "fleet", "served-model-name", "max-model-len"),
-		cli.NewGroup("Engine (these win over --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "block-size", "max-num-seqs", "max-num-batched-tokens", "speedup-ratio"))
+		cli.NewGroup("Engine (these override --engine-args)", f.bindEngine, "gpu", "model", "tp", "num-gpu-blocks", "block-size", "max-num-seqs", "max-num-batched-tokens", "speedup-ratio"))
 	return cli.Alias(cmd, map[string]string{"http-host": "host", "http-port": "port"})
 }
 
 // bindServer adds the flags of the server.
 func (f *vllmFlags) bindServer(fs *pflag.FlagSet) {
 	f.bindCommon(fs, 8000, "max-model-len")
-	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "`names` of LoRA adapters, separated by commas, which are served as models")
-	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules or --enable-lora: `adapters` in use at once")
-	fs.StringVar(&f.transfer, "kv-transfer-config", "", "answer kv_transfer_params as vLLM's NIXL connector: a `JSON` object with kv_connector NixlConnector; prompts are computed on both sides")
-	fs.BoolVar(&f.tools, "plausible-tools", false, "answer requests with tools or a JSON schema with calls and JSON that the schema accepts")
+	fs.StringSliceVar(&f.server.Engine.Adapters, "lora-modules", nil, "comma-separated `names` of LoRA adapters that are served as models")
+	fs.IntVar(&f.adapters, "max-loras", 1, "with --lora-modules or --enable-lora: maximum number of `adapters` in use at once")
+	fs.StringVar(&f.transfer, "kv-transfer-config", "", "answer kv_transfer_params as vLLM's NixlConnector does: a `JSON` object with kv_connector NixlConnector; both workers compute the prompt")
+	fs.BoolVar(&f.tools, "plausible-tools", false, "if a request has tools or a JSON schema, answer with tool calls or JSON that match them")
 	fs.BoolVar(&f.lora, "enable-lora", false, "serve /v1/load_lora_adapter and /v1/unload_lora_adapter")
-	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as vLLM's; each server has the next port")
+	fs.StringVar(&f.kvConfig, "kv-events-config", "", "publish KV events: a `JSON` object as in vLLM; each further server uses the next port")
 }
 
 // bindEngine adds the flags of vLLM's engine.

@@ -64,8 +64,8 @@ It prints one line of JSON when it is registered, and serves until SIGINT or
 SIGTERM: then it leaves discovery, serves for --grace, completes requests in
 flight, and ends with exit code 0.
 
-KV events are published over ZeroMQ, at the address in the worker's model card;
---router kv of frontend and replay follow them.`,
+KV events are published over ZeroMQ, at the address in the worker's model card.
+The KV router of frontend and replay (--router kv) reads them.`,
 		Example: `  replay worker --etcd http://127.0.0.1:2379 --nats nats://127.0.0.1:4222
   replay worker --disaggregation-mode prefill --num-gpu-blocks 4096
   replay worker --engine sglang --speedup-ratio 10 --system-port 0`,
@@ -79,7 +79,7 @@ KV events are published over ZeroMQ, at the address in the worker's model card;
 	}
 	w.o.Flags.Bind(cmd,
 		cli.NewGroup("Worker", w.bindWorker, "namespace", "component", "model-name", "system-port"),
-		cli.NewGroup("Engine (these win over --engine-args)", w.bindEngine, "gpu", "model", "tp", "engine", "num-gpu-blocks", "speedup-ratio"),
+		cli.NewGroup("Engine (these override --engine-args)", w.bindEngine, "gpu", "model", "tp", "engine", "num-gpu-blocks", "speedup-ratio"),
 		cli.NewGroup("Prefill and decode", w.bindPair, "disaggregation-mode"),
 		cli.NewGroup("KV events", w.bindEvents, "kv-events"),
 		cli.NewGroup("Cluster", w.runtime.Bind, "etcd", "nats"))
@@ -95,24 +95,24 @@ func (w *worker) bindWorker(fs *pflag.FlagSet) {
 	fs.Lookup("component").DefValue = "prefill for prefill workers, else backend"
 	fs.StringVar(&w.config.Endpoint, "endpoint", "generate", "`name` of the endpoint")
 	fs.StringVar(&w.mock.Model, "model-name", mocker.DefaultModel, "`name` of the model in requests")
-	fs.StringVar(&w.config.ModelPath, "model-path", "", "`DIR` of config.json and tokenizer.json of the model, for frontends that tokenize texts")
-	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "`kinds` of requests that it serves, separated by commas")
-	fs.IntVar(&w.mock.ContextLength, "context-length", 8192, "`tokens` of the longest prompt")
-	fs.StringVar(&w.systemHost, "system-host", "", "`address` that /metrics, /health and /live listen at")
+	fs.StringVar(&w.config.ModelPath, "model-path", "", "`DIR` with config.json and tokenizer.json of the model, for frontends that tokenize texts")
+	fs.StringVar(&w.config.EndpointTypes, "endpoint-types", "chat,completions", "comma-separated `kinds` of requests that the worker serves: chat, completions")
+	fs.IntVar(&w.mock.ContextLength, "context-length", 8192, "maximum number of `tokens` of a prompt")
+	fs.StringVar(&w.systemHost, "system-host", "", "`address` to listen at for /metrics, /health and /live")
 	fs.Lookup("system-host").DefValue = "$DYN_SYSTEM_HOST, or 127.0.0.1"
-	fs.IntVar(&w.systemPort, "system-port", -1, "`port` of /metrics, /health and /live; 0: any, -1: none")
+	fs.IntVar(&w.systemPort, "system-port", -1, "`port` of /metrics, /health and /live; 0: any free port; -1: disabled")
 	fs.Lookup("system-port").DefValue = "$DYN_SYSTEM_PORT, or -1"
-	fs.DurationVar(&w.grace, "grace", 5*time.Second, "`time` to serve after it has left discovery")
+	fs.DurationVar(&w.grace, "grace", 5*time.Second, "`time` that the worker serves after it has left discovery, at shutdown")
 	fs.Lookup("grace").DefValue = "$DYN_GRACEFUL_SHUTDOWN_GRACE_PERIOD_SECS, or 5s"
-	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "`time` for the rest of the shutdown; then it ends with exit code 143")
+	fs.DurationVar(&w.shutdownTime, "shutdown-timeout", 30*time.Second, "maximum `time` of the shutdown after --grace; then the worker exits with code 143")
 	fs.Lookup("shutdown-timeout").DefValue = "$DYN_WORKER_GRACEFUL_SHUTDOWN_TIMEOUT, or 30s"
-	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a good response until a health check is sent")
-	fs.IntVar(&w.ranks, "data-parallel-size", 1, "`number` of data-parallel ranks, each with a scheduler and a KV cache; each rank has the next ports of KV events")
-	fs.Var(&w.leaseLoss, "lease-loss", "what to do when the lease is lost, by `name`: exit, or reregister, which continues to serve under the same id")
-	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "add the worker's id to its metrics")
+	fs.DurationVar(&w.config.CanaryAfter, "canary-after", 10*time.Second, "`time` without a successful answer after which a health check is sent")
+	fs.IntVar(&w.ranks, "data-parallel-size", 1, "`number` of data-parallel ranks, each with a scheduler and a KV cache; each further rank uses the next ports for KV events")
+	fs.Var(&w.leaseLoss, "lease-loss", "action when the lease is lost, by `name`: exit, or reregister (continue to serve under the same id)")
+	fs.BoolVar(&w.config.WorkerLabel, "metrics-worker-label", false, "add a label with the id of the worker to its metrics")
 	fs.BoolVar(&w.untilEOF, "until-eof", false, "also shut down when standard input ends")
 	cli.BindLogFormat(fs)
-	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin, which polls the clock in the end and takes a processor")
+	fs.Var(&w.precise, "precise", "how passes wait, by `name`: timer, or spin (polls the clock at the end of a wait; takes one processor)")
 }
 
 // bindEngine adds the engine's flags, except those for clusters on a logical clock only.
@@ -122,22 +122,22 @@ func (w *worker) bindEngine(fs *pflag.FlagSet) {
 
 func (w *worker) bindPair(fs *pflag.FlagSet) {
 	fs.Var(&w.mode, "disaggregation-mode", "role of the worker, by `name`: agg (both), prefill or decode")
-	fs.BoolVar(&w.bootstrap, "bootstrap", true, "let decode workers meet a prefill worker, so that both get a request at once")
-	fs.StringVar(&w.bootstrapHost, "bootstrap-host", "127.0.0.1", "`address` for decode workers")
-	fs.IntVar(&w.bootstrapPort, "bootstrap-port", 0, "`port` there; 0: any")
-	fs.DurationVar(&w.mock.Rendezvous.Wait, "bootstrap-timeout", 30*time.Second, "`time` to wait for the other worker")
+	fs.BoolVar(&w.bootstrap, "bootstrap", true, "prefill workers listen for decode workers, so that both get a request at the same time")
+	fs.StringVar(&w.bootstrapHost, "bootstrap-host", "127.0.0.1", "`address` at which prefill workers listen for decode workers")
+	fs.IntVar(&w.bootstrapPort, "bootstrap-port", 0, "`port` at which prefill workers listen for decode workers; 0: any free port")
+	fs.DurationVar(&w.mock.Rendezvous.Wait, "bootstrap-timeout", 30*time.Second, "maximum `time` to wait for the other worker of a request")
 }
 
 func (w *worker) bindEvents(fs *pflag.FlagSet) {
-	fs.BoolVar(&w.kvEvents, "kv-events", true, "publish KV events; =false turns it off")
-	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` for subscribers")
-	fs.IntVar(&w.kvPort, "kv-events-port", 0, "`port` of events; 0: any, or zmq_kv_events_port of --engine-args")
+	fs.BoolVar(&w.kvEvents, "kv-events", true, "publish KV events; =false disables it")
+	fs.StringVar(&w.kvHost, "kv-events-host", "127.0.0.1", "`address` at which subscribers of KV events connect")
+	fs.IntVar(&w.kvPort, "kv-events-port", 0, "`port` of KV events; 0: zmq_kv_events_port of --engine-args, or any free port")
 	w.layout = cli.Choice{Names: kvevents.Layouts(), Value: kvevents.OwnLayout.String()}
-	fs.Var(&w.layout, "kv-events-layout", "layout of KV events, by `name`: own, with snapshots, or that of a release of vLLM and later ones")
+	fs.Var(&w.layout, "kv-events-layout", "layout of KV events, by `name`: own (with snapshots), or the first vLLM release that has the layout")
 	w.plane = cli.Choice{Names: []string{"both", "nats", "zmq", "none"}, Value: "none"}
-	fs.Var(&w.plane, "event-plane", "where the published package's KV router reads KV events, by `name`: nats, zmq, both or none")
+	fs.Var(&w.plane, "event-plane", "transport of KV events for the KV router of the published Dynamo package, by `name`: nats, zmq, both or none")
 	fs.Lookup("event-plane").DefValue = "$DYN_EVENT_PLANE, or both, with --model-path; else none"
-	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` of missed events; 0: any, or zmq_replay_port of --engine-args")
+	fs.IntVar(&w.kvReplay, "kv-replay-port", 0, "`port` at which subscribers request missed events; 0: zmq_replay_port of --engine-args, or any free port")
 }
 
 // readConfig converts the flags to a configuration, and checks them.

@@ -58,9 +58,9 @@ the trace, or with a constant number in flight (--max-in-flight). A turn of a
 session waits for the previous answer. The measured times are in the directory
 --out, which replay validate and replay calibrate read.
 
-Prompts are made up so that equal blocks of the trace are equal text. Lengths
-are exact with --tokenizer, and with --prompts ids, which vLLM and SGLang
-support. Answers have the length of the trace if the server supports
+Prompts are generated: equal blocks of the trace become equal text. Prompt
+lengths are exact with --tokenizer, and with --prompts ids, which vLLM and
+SGLang support. Answers have the lengths of the trace if the server supports
 ignore_eos. The command reports how late it sent requests. Ctrl-C ends the run
 and writes the requests so far.`,
 		Example: `  replay drive day.jsonl --url http://a:8000 --prompts ids --out runs/a
@@ -80,20 +80,20 @@ func (f *driveFlags) bindServer(fs *pflag.FlagSet) {
 	fs.StringVar(&t.Model, "model", "", "`name` of the model")
 	fs.Lookup("model").DefValue = "the first that the server lists"
 	fs.StringVar(&f.out, "out", "", "write the measured run into this new `DIR`")
-	fs.Var(&f.prompts, "prompts", "make prompts of words, or of token ids; a `kind`: words, ids")
-	fs.IntVar(&f.ids, "ids-below", 2000, "with --prompts ids: token ids are below this `number`")
-	fs.Uint64Var(&f.salt, "salt", 0, "seed of prompts, a `number`")
-	fs.Lookup("salt").DefValue = "another one each time, so that none is cached from before"
-	fs.Var(&f.api, "api", "`kind` of requests: completions, chat")
-	fs.BoolVar(&t.Whole, "no-stream", false, "request answers in one piece; first tokens are not measured")
-	fs.StringVar(&f.body, "body", "{}", "members of every request, a JSON `object`; null removes a member, as in {\"ignore_eos\":null}")
-	fs.StringArrayVar(&f.headers, "header", nil, "a `header` of every request, as \"Authorization: Bearer KEY\"; repeatable")
-	fs.StringVar(&t.SessionHeader, "session-header", "", "`name` of the header with the session of a request")
-	fs.StringVar(&t.ServerHeader, "server-header", "", "`name` of a header of answers that names the server")
+	fs.Var(&f.prompts, "prompts", "`kind` of prompts to send: words or ids (token ids)")
+	fs.IntVar(&f.ids, "ids-below", 2000, "with --prompts ids: all token ids are below this `number`")
+	fs.Uint64Var(&f.salt, "salt", 0, "seed of the prompt texts, a `number`")
+	fs.Lookup("salt").DefValue = "a new seed for each run, so that no prompt is in the cache"
+	fs.Var(&f.api, "api", "`kind` of requests to send: completions or chat")
+	fs.BoolVar(&t.Whole, "no-stream", false, "request answers without streaming; first tokens are then not measured")
+	fs.StringVar(&f.body, "body", "{}", "members to add to every request body, a JSON `object`; null removes a member, as in {\"ignore_eos\":null}")
+	fs.StringArrayVar(&f.headers, "header", nil, "`header` to add to every request, as \"Authorization: Bearer KEY\"; repeatable")
+	fs.StringVar(&t.SessionHeader, "session-header", "", "`name` of a request header that gets the session id")
+	fs.StringVar(&t.ServerHeader, "server-header", "", "`name` of the response header that identifies the server")
 	f.server.bind(fs)
-	fs.DurationVar(&t.Timeout, "timeout", 10*time.Minute, "`time` for a request")
+	fs.DurationVar(&t.Timeout, "timeout", 10*time.Minute, "maximum `time` for a request")
 	fs.DurationVar(&f.end, "deadline", 0, "end the run after this `time`, as 90s; 0: never")
-	fs.BoolVar(&f.spin, "spin", false, "poll the clock before each arrival, which takes a processor")
+	fs.BoolVar(&f.spin, "spin", false, "poll the clock before each arrival; takes one processor")
 	cli.BindForm(fs, &f.form)
 }
 

@@ -17,7 +17,7 @@ import (
 type serverArgs string
 
 func (a *serverArgs) bind(fs *pflag.FlagSet) {
-	fs.StringVar((*string)(a), "server-args", "{}", "settings of the server for meta.json, a JSON `object` of vLLM's names, such as {\"max_num_seqs\":256}")
+	fs.StringVar((*string)(a), "server-args", "{}", "settings of the server to write to meta.json, a JSON `object` with vLLM's names, such as {\"max_num_seqs\":256}")
 }
 
 // parse returns the settings by name.
