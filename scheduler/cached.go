@@ -8,7 +8,7 @@ import (
 
 // Cache is the content of the prefix cache of a core, assuming that all requests on the core leave now.
 type Cache struct {
-	// Blocks are in the order of eviction for vLLM. For SGLang they are in the order of least recent use; SGLang
+	// Blocks are in the order of eviction for vLLM. For SGLang blocks are in the order of least recent use; SGLang
 	// evicts a leaf of the tree before its parent.
 	Blocks []CachedBlocks
 

@@ -21,9 +21,9 @@ type Core interface {
 	// Submit queues r. Submit takes no simulated time.
 	Submit(r *sim.Request)
 	// Step plans and runs the pass that starts at now and replaces *p with its result. If the following passes are
-	// equal to it and start before until, the core may run them too; p.Count is the number of passes run. Step always
-	// runs at least one pass, and exactly one if until <= now. If a request is submitted during a pass that only
-	// waits, Pass.EndWait may end the pass.
+	// equal to the first pass and start before until, the core may run them too; p.Count is the number of passes run.
+	// Step always runs at least one pass, and exactly one if until <= now. If a request is submitted during a pass
+	// that only waits, Pass.EndWait may end the pass.
 	//
 	// The harness calls Step only if Load() > 0 and the last pass has ended. A *StallError means that no request can
 	// run, and no later event can change this.

@@ -16,7 +16,7 @@ type oneByOne struct {
 	scheduler.Base
 	queue  []*sim.Request
 	gained int      // tokens of the first request in the queue
-	last   sim.Time // the instant of its latest token
+	last   sim.Time // the instant of the request's latest token
 }
 
 // Submit queues r.

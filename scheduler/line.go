@@ -12,7 +12,7 @@ const slack = 64
 // Len returns the number of requests in the queue.
 func (l *Line[T]) Len() int { return len(l.items) - l.first }
 
-// All returns the requests in the queue. The caller may change their order.
+// All returns the requests in the queue. The caller may change the order of the requests.
 func (l *Line[T]) All() []T { return l.items[l.first:] }
 
 // Front returns the head of the queue.

@@ -26,8 +26,8 @@ type Pass struct {
 	// an inter-token latency of each decoding request.
 	Decoding int
 	// Gaps are the inter-token latencies of requests that gained a token in this pass but not in the previous pass,
-	// because they were preempted and resumed. Detail names these requests. Gaps is empty for runs of more than one
-	// pass.
+	// because they were preempted and resumed. Detail names the resumed requests. Gaps is empty for runs of more than
+	// one pass.
 	Gaps []sim.Time
 
 	// Tokens is the number of tokens gained in each pass.
@@ -196,7 +196,7 @@ func (p *Pass) AddAccepted(id sim.RequestID, n, count int) {
 // Admission is the admission of a request into the batch of a pass.
 type Admission struct {
 	Request sim.RequestID
-	Again   bool // the request was preempted before, so that Reused may include blocks it computed itself
+	Again   bool // the request was preempted before, so that Reused may include blocks that the request computed itself
 	Reused  int  // prompt tokens found in the prefix cache
 	// FromHost is the number of prompt tokens of Reused that came from host
 	// memory, fetched for this request.
@@ -206,8 +206,8 @@ type Admission struct {
 // Abort is a request that its engine has aborted and removed from the core.
 type Abort struct {
 	Request sim.RequestID
-	Tokens  int      // tokens that it gained
-	Last    sim.Time // the instant of its latest token
+	Tokens  int      // tokens that the request gained
+	Last    sim.Time // the instant of the request's latest token
 	Reason  string   // missing resource, with numbers
 }
 

@@ -123,7 +123,7 @@ func (d *Decl) readSize(dst *int, key string) bool {
 	return ok
 }
 
-// toInt returns the integer in text, which has type '1'. With cut it returns the low 32 bits.
+// toInt returns the integer in text, which has type '1'. With cut, toInt returns the low 32 bits.
 func toInt(text string, cut bool) int {
 	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "-"), 10, 64)
 	if cut {
@@ -163,7 +163,8 @@ func (d *Decl) Limit(dst *int, r Row) {
 	d.readCount(dst, r.Key)
 }
 
-// Ranks declares an integer of at least 1. With Compat only its low 32 bits count, like in the reference.
+// Ranks declares an integer of at least 1. With Compat only the low 32 bits of the number count, like in the
+// reference.
 func (d *Decl) Ranks(dst *int, r Row) {
 	d.list(&r, Int)
 	setPreset(dst, &r)
@@ -205,7 +206,7 @@ func (d *Decl) Ratio(dst *float64, r Row) {
 	d.NumberIn(dst, func(f float64) bool { return !(f < 0) }, "at least 0", r)
 }
 
-// Port declares a port. With Compat only its low 16 bits count, like in the reference.
+// Port declares a port. With Compat only the low 16 bits of the number count, like in the reference.
 func (d *Decl) Port(dst *uint16, r Row) {
 	var n int
 	if !d.Size(&n, r) {
@@ -275,8 +276,8 @@ func (d *Decl) open(r *Row) *Decl {
 	return m
 }
 
-// parseNumber converts a JSON number that fits no integer. With compat it repeats the reference, which formats the
-// number again and then parses that text with separate roundings.
+// parseNumber converts a JSON number that fits no integer. With compat parseNumber repeats the steps of the
+// reference, which formats the number again and then parses that text with separate roundings.
 func parseNumber(text string, compat bool) (float64, bool) {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {

@@ -32,7 +32,7 @@ const (
 
 // Row describes a setting.
 type Row struct {
-	Key     string   // key in its object; in lists, with the names of the outer objects, joined with dots
+	Key     string   // key in the JSON object; in lists, with the names of the outer objects, joined with dots
 	Value   any      // value of the field if the key is absent; nil: the field is unchanged
 	Default string   // the default in words; "": Value
 	Help    string   // help text of the flag, with the unit or type in backquotes; "": there is no flag

@@ -38,12 +38,12 @@ func TestHostStores(t *testing.T) {
 	store(1, nothing, false) // already stored
 	store(3, 2, true)        // the leaf of the chain is evicted, though 1 is younger
 	h.pinBlock(number(k, 1))
-	store(0, 3, true) // 1 has a reader
+	store(0, 3, true) // block 1 has a reader
 	h.pinBlock(number(k, 0))
 	store(3, nothing, false) // no block can be evicted
 	h.pinBlock(number(k, 1))
 	h.unpinBlock(number(k, 1))
-	store(3, nothing, false) // 1 has one more reader
+	store(3, nothing, false) // block 1 has one more reader
 	h.unpinBlock(number(k, 1))
 	store(3, 1, true)
 }

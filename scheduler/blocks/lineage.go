@@ -26,7 +26,7 @@ type place struct {
 	listed   int64 // 1 + the stamp of the newest entry of the place in leaves; 0: none
 	children int32 // number of linked places with this block as parent
 	held     bool
-	linked   bool // counted among its parent's children
+	linked   bool // the block is counted among its parent's children
 }
 
 // NewLineage returns an empty lineage of blocks of a catalog.

@@ -2,8 +2,7 @@ package blocks
 
 import "github.com/replay-llm/replay/sim"
 
-// link moves bytes in one direction. The transfers in progress share its
-// bandwidth evenly.
+// link moves bytes in one direction. The transfers in progress share the bandwidth of a link evenly.
 type link struct {
 	bytesPerMS float64 // 0: transfers take no time
 	transfers  []transfer

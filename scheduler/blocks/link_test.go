@@ -27,8 +27,8 @@ func TestLinkShares(t *testing.T) {
 			{at: 14, done: "[]", next: 15},
 			{at: 15, done: "[1]", next: idle},
 		}},
-		// Transfer 1 moves 4 bytes alone. Then both move at half speed: transfer 1 needs 12 ms for its remaining 6
-		// bytes. Transfer 2 moves 6 of its 10 bytes in the shared 12 ms, and the last 4 bytes alone.
+		// Transfer 1 moves 4 bytes alone. Then both transfers move at half speed: transfer 1 needs 12 ms for its
+		// remaining 6 bytes. Transfer 2 moves 6 of its 10 bytes in the shared 12 ms, and the last 4 bytes alone.
 		{"two overlap", 1e-6, []event{
 			{at: 0, start: 10, done: "[]", next: 10},
 			{at: 4, start: 10, done: "[]", next: 16},
@@ -42,9 +42,9 @@ func TestLinkShares(t *testing.T) {
 			{at: 4, start: 10, done: "[]", next: 16},
 			{at: 100, done: "[1 2]", next: idle},
 		}},
-		// Until 3 ms, transfer 1 moves 3 bytes alone. Until 6 ms, both move 1.5 bytes, so that 5.5 and 8.5 bytes
-		// remain. Transfer 3 needs 9 ms for its 3 bytes; then 2.5 and 5.5 bytes of the other transfers remain.
-		// Transfer 1 ends 5 ms later, and transfer 2 moves its last 3 bytes alone.
+		// Until 3 ms, transfer 1 moves 3 bytes alone. Until 6 ms, transfers 1 and 2 each move 1.5 bytes, so that 5.5
+		// and 8.5 bytes remain. Transfer 3 needs 9 ms for its 3 bytes; then 2.5 and 5.5 bytes of the other transfers
+		// remain. Transfer 1 ends 5 ms later, and transfer 2 moves its last 3 bytes alone.
 		{"a short one overtakes", 1e-6, []event{
 			{at: 0, start: 10, done: "[]", next: 10},
 			{at: 3, start: 10, done: "[]", next: 17},

@@ -41,7 +41,7 @@ type Options struct {
 // write to Request affects only the engine.
 type Request struct {
 	ID       sim.RequestID // index in the order of arrivals at the cluster
-	Class    int32         // index of its class in the workload; 0 if there are no classes
+	Class    int32         // index of the request's class in the workload; 0 if there are no classes
 	Priority int32         // the lowest value is the most urgent; 0 if unset
 	Session  int32         // index of the session in the workload
 	Turn     int32         // index of the turn in the session
@@ -50,8 +50,8 @@ type Request struct {
 	Output   int           // answer tokens; a real engine does not know this number in advance
 
 	Generated int // answer tokens so far
-	Computed  int // tokens of prompt and answer with KV cache; 0 while it waits
-	Blocks    int // KV blocks in use by this request; 0 while it waits
+	Computed  int // tokens of prompt and answer with KV cache; 0 while the request waits
+	Blocks    int // KV blocks in use by this request; 0 while the request waits
 	Preempted int // number of preemptions
 }
 

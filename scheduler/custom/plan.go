@@ -50,7 +50,8 @@ func (p *Plan) Cached(id sim.RequestID) int {
 }
 
 // Needs returns the number of free KV blocks required to compute the given number of further tokens of a request. For
-// a waiting request, the tokens start after its cached tokens. The count includes cached blocks without a holder.
+// a waiting request, the tokens start after the request's cached tokens. The count includes cached blocks without a
+// holder.
 func (p *Plan) Needs(id sim.RequestID, tokens int) int {
 	r := p.core.byID[id]
 	if r == nil || p.err != nil {

@@ -21,7 +21,7 @@ type block struct {
 	older, newer blockID // links of the queue of free named blocks
 	later        blockID // the next block of equal content, in the order of naming
 	holders      int32
-	named        bool // lookups can find it, or a copy of it, by name
+	named        bool // lookups can find the block, or a copy of the block, by name
 	name         blocks.Name
 }
 

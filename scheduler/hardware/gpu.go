@@ -1,8 +1,9 @@
 // Package hardware contains public data of GPUs and models. Package hardware computes the memory of a model's weights
 // and KV cache, and the remaining memory of a GPU for KV blocks.
 //
-// A Fit is a model on a GPU with a parallelism and a precision. Budget reports how its memory is used. A model that
-// does not fit gives a *TooLargeError with the budget. Package timing computes pass times from the same values.
+// A Fit is a model on a GPU with a parallelism and a precision. Budget reports how the memory of a GPU is used. A
+// model that does not fit gives a *TooLargeError with the budget. Package timing computes pass times from the same
+// values.
 package hardware
 
 import (
@@ -26,7 +27,7 @@ type GPU struct {
 	BF16      float64 `json:"bf16_tflops"`    // peak rate in 1e12 FLOP/s
 	FP8       float64 `json:"fp8_tflops"`     // 0: products run in bfloat16
 	FP4       float64 `json:"fp4_tflops"`     // 0: products run in FP8, or bfloat16
-	Link      float64 `json:"link_gb_s"`      // bandwidth to the other GPUs of its worker, one direction, 1e9 bytes/s
+	Link      float64 `json:"link_gb_s"`      // bandwidth to the other GPUs of the worker, one direction, 1e9 bytes/s
 	PCIe      bool    `json:"pcie"`           // Link is PCIe: each collective takes longer
 	PerNode   int     `json:"gpus_per_node"`  // number of GPUs that Link connects; 0: 8
 	NodeLink  float64 `json:"node_link_gb_s"` // bandwidth of a GPU to GPUs of other nodes, one direction, 1e9 bytes/s; 0: 50, or 12.5 with PCIe

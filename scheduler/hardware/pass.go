@@ -1,17 +1,17 @@
 package hardware
 
-// Pass is the times of the parts of a forward pass on a Fit, in seconds. Package timing combines them.
+// Pass is the times of the parts of a forward pass on a Fit, in seconds. Package timing combines the parts.
 type Pass struct {
-	Base      float64 // per pass, for any work: the host, collectives, launches without graphs
-	MixedBase float64 // added to a pass that also computes prompts
-	Request   float64 // per request in the pass
+	Base      float64 // time per pass, for any work: the host, collectives, launches without graphs
+	MixedBase float64 // time added to a pass that also computes prompts
+	Request   float64 // time per request in the pass
 	Weights   float64 // time to read the weights that every pass reads
 	Experts   float64 // time to read all experts
 	Share     float64 // share of all experts that one token is sent to
 	Token     float64 // time to multiply a token with the weights
-	Pair      float64 // attention per pair of a new token and an earlier token of a prompt
+	Pair      float64 // time of attention per pair of a new token and an earlier token of a prompt
 	Context   float64 // time to read the KV cache of a token
-	Network   float64 // communication between the GPUs per token
+	Network   float64 // time of communication between the GPUs per token
 }
 
 // Shares of the peak rates in data sheets that engines reach, and times that no data sheet lists. The values are
@@ -27,7 +27,7 @@ const (
 	linkShare      = 0.7    // share of a link's bandwidth
 	linkTime       = 6e-6   // time per collective in s, over NVLink or similar
 	pcieTime       = 20e-6  // time per collective in s, over PCIe
-	contextLength  = 4096   // tokens of a sequence, for the mean size of its windows
+	contextLength  = 4096   // tokens of a sequence, for the mean size of windows
 )
 
 // Times to launch a layer from the host, in s.

@@ -2,8 +2,8 @@ package hardware
 
 import "github.com/replay-llm/replay/schema"
 
-// SettingPrefix is the prefix of keys that are not engine arguments. Engine arguments are derived from these
-// settings.
+// SettingPrefix is the prefix of keys that are not engine arguments. Engine arguments are derived from the settings
+// with the prefix.
 const SettingPrefix = "hardware."
 
 // Settings returns the settings of the hardware and model of a worker.

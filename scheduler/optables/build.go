@@ -16,7 +16,7 @@ func (d *draft) build(step float64) (*Tables, error) {
 		t.tables[place] = table
 		d.sortWords(table, all)
 		table.start = []int32{0}
-		known := map[string]int32{} // indices of axes by their bytes
+		known := map[string]int32{} // indices of axes by the bytes of an axis
 		for from := 0; from < len(all); {
 			to := from + 1
 			for to < len(all) && all[to].key == all[from].key {

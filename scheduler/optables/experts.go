@@ -105,7 +105,8 @@ func (x *Experts) of(table *table, curve int) Experts {
 	}
 }
 
-// Dissimilarities of two layers of experts in properties that are not sizes. Sizes count by their logarithms.
+// Dissimilarities of two layers of experts in properties that are not sizes. The distance of sizes is the distance of
+// their logarithms.
 const (
 	otherDistribution = 0.01
 	otherLoad         = 0.02 // another distribution, and only one of the two is even

@@ -176,7 +176,7 @@ func (t *numbers) add(v int) {
 	t.low, t.high = append(t.low, byte(v)), binary.AppendUvarint(t.high, uint64(v>>8))
 }
 
-// reader reads integers from numbers. After a failure it returns zeros.
+// reader reads integers from numbers. After a failure the reader returns zeros.
 type reader struct {
 	numbers
 	failed bool

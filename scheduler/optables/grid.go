@@ -6,7 +6,7 @@ import "math"
 type grid struct {
 	*Tables
 	table *table
-	span  [2]int   // range of its curves
+	span  [2]int   // range of the grid's curves
 	load  workload // workload of the measured operator
 }
 
@@ -14,12 +14,12 @@ type grid struct {
 // not used.
 type point [3]int
 
-// first returns the first used index of points: 0 with two key columns, 1 with one.
+// first returns the first used index of points: 0 with two key columns, 1 with one key column.
 func (g *grid) first() int { return 2 - min(2, g.table.form.columns-g.load.fixed) }
 
 // at returns the latency of a shape. The latency is a measured point, or interpolated linearly between neighbours,
-// level by level. If only one of two neighbours covers the shape, its latency is scaled by the bounds of the data
-// sheet. A shape outside of all curves uses the utilisation of the nearest points.
+// level by level. If only one of two neighbours covers the shape, the latency of that neighbour is scaled by the
+// bounds of the data sheet. A shape outside of all curves uses the utilisation of the nearest points.
 func (g *grid) at(x point) Time {
 	if ms, source, ok := g.inside(g.span, g.first(), x); ok {
 		return Time{ms, source}

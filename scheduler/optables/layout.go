@@ -70,7 +70,7 @@ type columns struct {
 	latency      []float64
 }
 
-// Columns that describe the kind of a row. Each table has some of them.
+// Columns that describe the kind of a row. Each table has some of the columns.
 const (
 	kernelColumn = iota
 	attentionColumn

@@ -233,7 +233,8 @@ func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 // isIdle reports whether no request has or is about to have memory of the pool.
 func (c *Core) isIdle(f *flight) bool { return c.live == c.queue.waiting.Len() && len(f.batch) == 0 }
 
-// allocBatch allocates the memory of the batch. Before that it evicts enough for all tokens plus one page per prompt.
+// allocBatch allocates the memory of the batch. Before that allocBatch evicts enough for all tokens plus one page per
+// prompt.
 func (c *Core) allocBatch(f *flight) {
 	wanted := 0
 	for i := range f.batch {

@@ -59,7 +59,7 @@ func (b *batch) stopEnding() {
 	b.core.queue.full = false
 }
 
-// addTokens adds a token for each running request to the pass. The pool has room for these tokens.
+// addTokens adds a token for each running request to the pass. The pool has room for the added tokens.
 func (b *batch) addTokens(f *flight) {
 	if b.core.Speculation != nil {
 		b.core.drafts.addDrafts(f)

@@ -56,7 +56,7 @@ type Config struct {
 	Speculation *Speculation // nil: a decode pass computes one token per request
 
 	// Rank is the rank in events. Tokens appends the token values of a prompt to dst. Only the reference's rules use
-	// both; their events contain single tokens.
+	// Rank and Tokens, for events of single tokens.
 	Rank   int32
 	Tokens func(r *sim.Request, dst []uint64) []uint64
 }

@@ -207,8 +207,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A request that may need more than the pool with its drafts fits. If the pool is too small when it runs, the request
-// is aborted and all its memory is released.
+// A request that may need more than the pool with its drafts fits. If the pool is too small when the request runs,
+// the request is aborted and all its memory is released.
 func TestDraftsOutgrow(t *testing.T) {
 	for _, c := range []struct {
 		page, pages, in, out int

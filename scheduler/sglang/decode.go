@@ -61,8 +61,8 @@ func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
 	return false, nil
 }
 
-// finishLost ends a planned pass if all of its requests have ended in the meantime. The pass began when they ended. A
-// request that arrives during the pass waits until its end.
+// finishLost ends a planned pass if all of its requests have ended in the meantime. The pass began when the lost
+// requests ended. A request that arrives during the pass waits until its end.
 func (d *decoding) finishLost(now sim.Time, p *scheduler.Pass) (waits bool, err error) {
 	f := d.core.next
 	if !f.planned || f.lost < f.decodes || now <= d.core.lastEnd {

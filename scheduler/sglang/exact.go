@@ -54,7 +54,7 @@ func (c *Core) outlasts(b *budget, f *flight, e *chunk, free int) bool {
 		slices.SortStableFunc(b.stays, func(x, y stay) int { return cmp.Compare(x.left, y.left) })
 	} else if mine.left > 0 {
 		at := slices.IndexFunc(b.stays, func(s stay) bool { return mine.left <= s.left })
-		if at < 0 { // SGLang inserts it before the last entry
+		if at < 0 { // SGLang inserts the entry before the last entry
 			at = max(0, len(b.stays)-1)
 		}
 		b.stays = slices.Insert(b.stays, at, mine)

@@ -26,9 +26,9 @@ type HiCache struct {
 type WritePolicy uint8
 
 const (
-	WriteThrough          WritePolicy = iota // when they are cached
-	WriteThroughSelective                    // when they are cached a second time
-	WriteBack                                // when the device evicts them
+	WriteThrough          WritePolicy = iota // pages are copied when they are cached
+	WriteThroughSelective                    // pages are copied when they are cached a second time
+	WriteBack                                // pages are copied when the device evicts them
 )
 
 // writePolicies returns the names of the write policies.
@@ -281,8 +281,8 @@ func (t *tiers) tellTokens(p *scheduler.Pass) {
 	t.written, t.loaded = 0, 0
 }
 
-// endPass ends a pass: copies that waited for its end begin. If its planner waited for copies longer than the pass
-// took, the pass ends with these copies.
+// endPass ends a pass: copies that waited for its end begin. If the planner of the pass waited for copies longer than
+// the pass took, the pass ends with these copies.
 func (t *tiers) endPass(p *scheduler.Pass) {
 	t.timeWrites(p.End)
 	if len(t.blocked) > 0 {
@@ -331,7 +331,7 @@ func (t *tiers) waitForCopies(p *scheduler.Pass) bool {
 		p.End = t.waitBlocked(p.Start)
 	case t.core.next.planned:
 	default:
-		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // planPass submits them
+		for !t.core.next.planned && (len(t.queue) > 0 || t.storage.hasNews()) { // planPass submits the copies
 			t.core.planPass(t.core.next, p)
 		}
 		if t.core.next.planned {

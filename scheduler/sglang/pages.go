@@ -107,7 +107,7 @@ func (g *pages) insertPages(r *request, pages int32) (int32, int32) {
 	return m, n
 }
 
-// releasePages releases the memory of r, which does not run, in the pool and the tree. With keep, its pages stay
+// releasePages releases the memory of r, which does not run, in the pool and the tree. With keep, the pages of r stay
 // cached.
 func (g *pages) releasePages(r *request, keep bool) {
 	if g.core.Window > 0 {

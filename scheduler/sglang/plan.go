@@ -42,8 +42,9 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 	c.queue.counted.sum += c.queue.counted.last
 }
 
-// mergePrompts moves the requests completed by the latest prefill to the running requests. Other requests of that
-// prefill release their slots. After a mixed pass, requests that decoded in it are moved behind the new ones.
+// mergePrompts moves the requests completed by the latest prefill to the running requests. Other requests of the
+// latest prefill release their slots. After a mixed pass, requests that decoded in the pass are moved behind the new
+// requests.
 func (c *Core) mergePrompts() {
 	ahead := len(c.batch.running)
 	if c.outbox.handsOver() { // no request runs on a prefill worker

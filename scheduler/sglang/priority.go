@@ -11,7 +11,7 @@ import (
 type Priorities struct {
 	On        bool // the most urgent requests are admitted first, then by FIFO or LOF; not supported with other policies
 	LowFirst  bool // low values are urgent; if not set, high values are
-	Preempt   bool // urgent requests preempt running ones
+	Preempt   bool // urgent requests preempt running requests
 	Threshold int  // preemption requires a difference of priorities above this value, >= 0
 	Retract   bool // if memory is short, the least urgent requests are retracted, then the shortest
 }
@@ -44,7 +44,7 @@ func (u *queue) joinQueue(r *request) {
 }
 
 // preemptFor preempts running requests that are less urgent than r, the head of the queue, and reports whether it
-// did. preemptFor uses the need of r at its latest lookup. Before the first lookup it counts no prompt tokens.
+// did. preemptFor uses the need of r at its latest lookup. Before the first lookup the need counts no prompt tokens.
 func (u *queue) preemptFor(r *request, b *budget) bool {
 	if !u.core.Priorities.Preempt {
 		return false

@@ -106,8 +106,9 @@ func (u *queue) shuffle(all []*request) {
 	slices.SortFunc(all, func(a, b *request) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.ID, b.ID)) })
 }
 
-// rankOf returns the sort key of r, highest first. For lpm it is the cached tokens of r. For hrrn it is the tokens
-// computed while r waited, divided by the tokens that r needs. A postponed request has the lowest key.
+// rankOf returns the sort key of r, highest first. For lpm the sort key is the number of cached tokens of r. For hrrn
+// the sort key is the number of tokens computed while r waited, divided by the tokens that r needs. A postponed
+// request has the lowest key.
 func (u *queue) rankOf(r *request) float64 {
 	pages := u.core.pages.touchPrefix(&r.seq, u.core.pages.pagesOf(r.length()))
 	cached := int(pages) * u.core.PageTokens

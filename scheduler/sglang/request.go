@@ -16,14 +16,14 @@ type request struct {
 
 	out     int   // tokens gained, as of base
 	stored  int   // tokens with KV cache, as of base
-	reached int   // tokens with KV cache when its last prefill was planned
-	base    int64 // number of decode passes planned before it started to run
+	reached int   // tokens with KV cache when the last prefill of the request was planned
+	base    int64 // number of decode passes planned before the request started to run
 	epoch   int32 // changes when the request is preempted, retracted or removed; work planned for an older epoch is void
 
-	node int32 // tree node that it has locked, or root
+	node int32 // tree node that the request has locked, or root
 	prot int   // tokens from the root down to node
 	windowed
-	hit int // cached tokens at its first admission; -1 before
+	hit int // cached tokens at the first admission; -1: not admitted yet
 
 	// With speculative decoding, base is 0. sampled is the number of answer tokens computed by passes, including
 	// tokens in flight. alloc is the number of tokens with allocated memory, or 0 before the first decode.
@@ -38,12 +38,12 @@ type request struct {
 	arrives sim.Time // arrival of all sent tokens
 
 	rank      float64  // sort key: for lpm and hrrn highest first, for random lowest first
-	joined    int      // value of queue.joins when it joined the queue
-	queuedAt  int      // value of counted.sum when it joined the queue
+	joined    int      // value of queue.joins when the request joined the queue
+	queuedAt  int      // value of counted.sum when the request joined the queue
 	place     int      // index in the list of running requests, or notRunning
 	ending    bool     // the request's last token is in flight
 	resumed   bool     // the request was admitted after a preemption or retraction
-	lastToken sim.Time // time of its latest token, without the tokens of decode passes since base
+	lastToken sim.Time // time of the latest token, without the tokens of decode passes since base
 }
 
 // lookup is the result of looking up a request in the cache and the tiers behind it.
@@ -53,7 +53,7 @@ type lookup struct {
 	fetch    *fetch   // fetch from storage; nil: none
 	deadline sim.Time // end of the wait for the fetch; 0 if not set yet
 	hostHit  int      // tokens of hit that were found only in host memory
-	counted  int32    // pages that it has added to the tree since its admission
+	counted  int32    // pages that the request has added to the tree since its admission
 }
 
 const notRunning = -1
@@ -79,7 +79,7 @@ type flight struct {
 	decodes int     // number of requests that decode
 	lost    int     // number of decoding requests that were stopped since the pass was planned
 	length  int     // total length of the decoding requests, in tokens
-	joined  []visit // requests that decode for the first time since they started to run
+	joined  []visit // requests that decode for the first time since their start
 	loaded  int     // tokens loaded from host memory
 	planned bool
 	// With speculative decoding: shares of the requests that decode, and whether the pass verifies their drafts.

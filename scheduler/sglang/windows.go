@@ -23,9 +23,9 @@ type windows struct {
 // in the tree on.
 type windowed struct {
 	slid   int   // tokens before slid were released
-	locked int32 // the first page that its lock in the tree covers in the second pool
-	branch int   // cached tokens if they are more than it could use; 0: none
-	chunks int   // number of prefills since its admission
+	locked int32 // the first page that the request's lock in the tree covers in the second pool
+	branch int   // cached tokens if the request could not use all of them; 0: none
+	chunks int   // number of prefills since the admission
 }
 
 // slideEvery is the minimum number of tokens outside of the window that a decoding request releases at once.
@@ -42,7 +42,7 @@ func fitsWindows(c *Config, input, output int) *scheduler.OversizeError {
 	if c.Window == 0 || need <= c.WindowPages*c.PageTokens {
 		return nil
 	}
-	pages := need/c.PageTokens*c.Pages/c.WindowPages + 1 // pages of the first pool; the second pool is a share of it
+	pages := need/c.PageTokens*c.Pages/c.WindowPages + 1 // pages of the first pool; the second pool is a share of these pages
 	return &scheduler.OversizeError{Input: input, Output: output, Blocks: max(pages, ceilTo(input+output, c.PageTokens)/c.PageTokens),
 		Reason: fmt.Sprintf("needs %d tokens of layers with a window of %d, the engine has %d", need, c.Window, c.WindowPages*c.PageTokens)}
 }
@@ -166,8 +166,8 @@ func (w *windows) findWindowed(r *request) int {
 	return r.prot
 }
 
-// cacheWindowed is cachePages for models with windows. If more tokens were cached than r could use, its first call
-// caches r up to there, for later requests with the same prefix.
+// cacheWindowed is cachePages for models with windows. If more tokens were cached than r could use, the first call
+// caches r up to the cached tokens, for later requests with the same prefix.
 func (w *windows) cacheWindowed(r *request) {
 	if !w.core.pages.caching {
 		return

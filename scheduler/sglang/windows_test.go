@@ -14,10 +14,10 @@ func TestFitsWindows(t *testing.T) {
 		{0, 0, 500, 500, 0},
 		{16, 100, 500, 500, 0},
 		{16, 25, 500, 500, 0}, // 400 tokens: 3 windows, 256 tokens and 6 pages
-		{16, 24, 500, 500, 0}, // one page less; without other requests it ends
+		{16, 24, 500, 500, 0}, // one page less; the request ends without other requests
 		{400, 24, 300, 84, 0},
 		{400, 24, 300, 85, 0},
-		{400, 24, 300, 86, 105}, // grows to one token more than the pool has
+		{400, 24, 300, 86, 105}, // the request grows to one token more than the pool has
 		{400, 24, 100, 284, 0},
 	} {
 		config := config(16, 100)

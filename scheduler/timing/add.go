@@ -1,7 +1,7 @@
 package timing
 
-// AddDecode adds a request that computes one token and its drafts, together tokens. After the pass its KV cache has
-// length tokens.
+// AddDecode adds a request that computes one token and its drafts, together tokens. After the pass the KV cache of
+// the request has length tokens.
 func (s *Step) AddDecode(tokens, length int) {
 	s.Requests++
 	s.Tokens += tokens

@@ -40,7 +40,7 @@ func (m *Measured) Step(s *Step) float64 {
 }
 
 // hostTime returns the host time of a pass, in ms: the time between passes, and the time of launches without graphs.
-// If the engine uses graphs, the launch time of passes with prompts is part of their factor.
+// If the engine uses graphs, the factor of passes with prompts includes their launch time.
 func (m *Measured) hostTime(s *Step) float64 {
 	ms := m.Corrections.Base + float64(m.Corrections.Request*float64(s.Requests))
 	if m.Graphs.KindOf(s) == Eager && (!s.Mixed() || len(m.Graphs.Graphs) == 0) {

@@ -90,8 +90,8 @@ func TestFromSecondsOfShortTimes(t *testing.T) {
 	}
 }
 
-// Without a speed-up, the duration of a pass is its time rounded to nanoseconds. With a speed-up, it is the quotient,
-// rounded again.
+// Without a speed-up, the duration of a pass is its time rounded to nanoseconds. With a speed-up, the duration is the
+// quotient, rounded again.
 func TestScaledTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	for range 200_000 {

@@ -23,7 +23,7 @@ type Parameters struct {
 	ExpertShare float64 `json:"expert_share,omitempty"`
 	Network     float64 `json:"network_s,omitempty"` // time per computed token in s, for communication between the GPUs of a worker
 	// PiecewiseBase is s added to a pass that is not one graph. EagerBase is s added, in addition, to a pass without
-	// graphs. GraphMode selects these passes.
+	// graphs. GraphMode determines which passes use graphs.
 	PiecewiseBase float64   `json:"piecewise_base_s,omitempty"`
 	EagerBase     float64   `json:"eager_base_s,omitempty"`
 	GraphMode     GraphMode `json:"cudagraph_mode,omitempty"`

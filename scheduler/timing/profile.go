@@ -38,8 +38,8 @@ type Way struct {
 	TokenSpread float64 `json:"token_spread_s"` // standard deviation of Token over requests
 }
 
-// SlowServer is a server with passes that took longer than the passes of its peers by a share. Without a name, it
-// means the whole run, compared with the other runs.
+// SlowServer is a server with passes that took longer than the passes of its peers by a share. A SlowServer without a
+// name means the whole run, compared with the other runs.
 type SlowServer struct {
 	Run    string  `json:"run"`
 	Server string  `json:"server,omitempty"`

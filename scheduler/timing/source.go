@@ -115,8 +115,8 @@ func (s Source) ByRequests() bool { return s.form == BuiltIn || s.form == File &
 // namesTable reports whether the text is the path of a table of the reference.
 func (s Source) namesTable() bool { return strings.HasSuffix(s.text, ".npz") }
 
-// HoldsProfile reports whether the file of the source contains a profile. If the file does not exist, its name
-// decides.
+// HoldsProfile reports whether the file of the source contains a profile. If the file does not exist, the name of the
+// file decides.
 func (s Source) HoldsProfile() bool {
 	if s.form != File || s.namesTable() {
 		return false

@@ -130,8 +130,8 @@ func (c *Core) chooseForGood() {
 	}
 }
 
-// chooseForPass chooses requests for which there are blocks in the next pass. If there are not enough, it pauses
-// started requests, the latest first.
+// chooseForPass chooses requests for which there are blocks in the next pass. If there are too few blocks,
+// chooseForPass pauses started requests, the latest first.
 func (c *Core) chooseForPass() {
 	h := &c.chosen
 	free, used := c.pool.free, 0

@@ -49,7 +49,7 @@ type Core struct {
 type flight struct {
 	ctx, gen []visit
 	planned  bool
-	ready    sim.Time // end of its copies to and from host memory
+	ready    sim.Time // end of the pass's copies to and from host memory
 }
 
 // visit is the part of a request in a pass.
@@ -174,7 +174,8 @@ func (c *Core) stepOnce(now sim.Time, p *scheduler.Pass) error {
 }
 
 // Begin is the first half of Step, for ranks in lockstep: it plans the pass that starts at now and returns its work.
-// If there is no work, the pass has ended: it has aborted requests, delivered first tokens or waits for transfers.
+// If there is no work, the pass has ended: the pass has aborted requests, delivered first tokens or waits for
+// transfers.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	c.openPass(now, p)
 	if err := c.planFirst(p); err != nil {

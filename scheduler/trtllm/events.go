@@ -53,8 +53,8 @@ func (e *events) dropOldest() {
 	e.out = slices.Delete(e.out, 0, at)
 }
 
-// noteStored records that b, block i of a sequence, was added to the tree after parent. With began it is added to the
-// event of the previous block.
+// noteStored records that b, block i of a sequence, was added to the tree after parent. With began, the block is
+// added to the event of the previous block.
 func (e *events) noteStored(b, parent blockID, k content, i int, began bool) {
 	if !e.isOn() {
 		return

@@ -15,7 +15,7 @@ import (
 // sent is a request that has left while its KV blocks are kept.
 type sent struct {
 	*request
-	until sim.Time // end of its transfer, if Release is not used
+	until sim.Time // end of the transfer, if Release is not used
 }
 
 // handOver removes r, which has its last token, from a prefill worker at an instant.

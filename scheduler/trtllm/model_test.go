@@ -18,7 +18,7 @@ type mBlock struct {
 	kids   []*mBlock
 	host   bool
 	used   bool
-	name   string // identifies the block in events: the tokens up to its end
+	name   string // identifies the block in events: the tokens up to the end of the block
 
 	priority int      // retention priority
 	last     sim.Time // time for which an unreferenced block keeps its priority; 0: forever

@@ -153,8 +153,8 @@ func (c *Core) pausePaused() {
 	c.chosen.paused = c.chosen.paused[:0]
 }
 
-// advance updates the states of the requests of a pass. With Overlap this happens when the pass is queued, before its
-// tokens are known.
+// advance updates the states of the requests of a pass. With Overlap, advance is called when the pass is queued,
+// before the tokens of the pass are known.
 func (c *Core) advance(f *flight) {
 	for i := range f.ctx {
 		r := f.ctx[i].request

@@ -61,12 +61,12 @@ type block struct {
 	prompt, answer int32
 	refs           int32
 	n              int32   // number of KV blocks; 0: the block is unused
-	before         blockID // the blocks that were split off its front; requests that held the whole block hold both parts
+	before         blockID // the blocks that were split off the front; requests that held the whole block hold both parts
 	links                  // neighbors in the free queue, which allocates the last of the KV blocks first
-	parent         blockID // parent in the tree; noBlock if it is not in the tree
+	parent         blockID // parent in the tree; noBlock if the block is not in the tree
 	kids           list    // children in the tree, in any order
-	nth            int32   // index of its first KV block among the blocks of its prompt node
-	changed        uint32  // stamp of the pool when a child was added, or when it left the tree
+	nth            int32   // index of the first KV block among the blocks of the prompt node
+	changed        uint32  // stamp of the pool when a child was added, or when the block left the tree
 	indexed        bool    // the block is in exact and families of the pool
 	host           bool    // the block is in host memory
 	priority       uint8   // retention priority, if the pool has retention priorities
@@ -83,7 +83,7 @@ func (k *block) holds(x content) bool {
 
 // siblings are the links of an indexed block.
 type siblings struct {
-	kin   links // among the children of its parent
+	kin   links // neighbors among the children of the parent
 	alike links // neighbors in the family, in the order of storing
 }
 
@@ -114,7 +114,7 @@ type pool struct {
 	stamp    uint32            // number of changes of the tree in this epoch
 	topStamp uint32            // stamp when a child of the root was added
 	epoch    uint32            // number of overflows of stamp
-	uses     int64             // changes if a block of the tree gets its first reference or loses its last
+	uses     int64             // changes if a block of the tree gets its first reference or loses its last reference
 	cached   int               // KV blocks in the tree without references, on the device
 	fewer    map[blockID]int32 // references of paused requests in the current plan
 
@@ -211,7 +211,7 @@ func (p *pool) countCommon(x, y content) int {
 		if x.prompt != y.prompt {
 			return 0
 		}
-		return int(min(x.answer, y.answer)) // both are of the same request
+		return int(min(x.answer, y.answer)) // both contents are of the same request
 	case x.ref != y.ref:
 		p.a[0], p.b[0] = prompt.NodeID(x.ref), prompt.NodeID(y.ref)
 		return p.cfg.Tree.Common(prompt.Prompt{Nodes: p.a[:]}, prompt.Prompt{Nodes: p.b[:]}, int(x.prompt), int(y.prompt))

@@ -90,7 +90,7 @@ func TestRanksHaveHostMemory(t *testing.T) {
 	now, p := sim.Time(0), new(scheduler.Pass)
 	var took []sim.Time
 	for i, ids := range [][]uint64{{1, 2, 3}, {4, 5, 6, 7}, {1, 2, 3}} {
-		for rank := range uint64(2) { // the same on both ranks
+		for rank := range uint64(2) { // both ranks get similar requests
 			r := &sim.Request{ID: sim.RequestID(2*uint64(i) + rank), InputTokens: 4*len(ids) - 3, OutputTokens: 1}
 			all := []uint64{ids[0], ids[1], ids[2], 9}[:len(ids)]
 			for k := range all {

@@ -20,7 +20,7 @@ type request struct {
 	state state
 
 	prompt int // prompt tokens; after a pause, including the answer tokens so far
-	left   int // remaining answer tokens after these
+	left   int // remaining answer tokens after the input
 	limit  int // maximum number of answer tokens
 	known  int // prompt tokens and delivered answer tokens
 
@@ -33,7 +33,7 @@ type request struct {
 	held   []holding
 	blocks int // number of KV blocks that r holds
 
-	rooted     int     // number of its first KV blocks that are full and in the tree; they stay there while r holds them
+	rooted     int     // number of first KV blocks that are full and in the tree; these blocks stay there while r holds them
 	rootedAt   blockID // the last rooted block, if any
 	rootedHeld int     // number of entries of held for rooted blocks
 

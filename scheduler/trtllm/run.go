@@ -9,7 +9,7 @@ import (
 )
 
 // countAlike returns the maximum number of passes from now on in which every active request only gains one token. In
-// these passes no request allocates a block, retires, ends or arrives.
+// uneventful passes no request allocates a block, retires, ends or arrives.
 func (c *Core) countAlike() int {
 	n := len(c.active)
 	if n == 0 || n > c.MaxTokens || n < c.MaxBatch && c.line.Len() > 0 || c.gate != nil || len(c.pool.retention.expiring) > 0 || c.onFetch != nil {

@@ -20,7 +20,7 @@ type asked struct {
 	ids       []uint64 // hash ids of trace blocks
 	input     int
 	out, most int
-	arrive    int // the first turn of the loop after its arrival
+	arrive    int // the first turn of the loop after the arrival
 	priority  int32
 }
 

@@ -25,8 +25,8 @@ func (c *Core) admitHead(p *pass) bool {
 	return c.admitRequest(p, s, hits, min(hits<<c.shift, c.findableTokens(&c.requests[s])))
 }
 
-// admitRequest admits s like admitHead. The first hits blocks of s are cached; cached is their number of tokens to
-// reuse.
+// admitRequest admits s like admitHead. The first hits blocks of s are cached; cached is the number of tokens of
+// these blocks to reuse.
 func (c *Core) admitRequest(p *pass, s slot, hits, cached int) bool {
 	r := &c.requests[s]
 	want := r.target - cached

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// If the name of a block includes the next token, events report the content without it. The content is stored with
-// its first block and removed with its last block, for any next token.
+// If the name of a block includes the next token, events report the content without the next token. The content is
+// stored with its first block and removed with its last block, for any next token.
 func TestAheadEvents(t *testing.T) {
 	copies, removed := 0, 0
 	for seed := range uint64(400) {

@@ -23,7 +23,7 @@ type connector struct {
 	fences   bool        // blocks that a running pass writes to are released after the pass
 	simple   *simple     // the SimpleCPUOffloadConnector; nil: none
 	remote   *nixl.Ended // KV caches transferred from prefill to decode workers; nil: none
-	aside    []slot      // requests out of the queue, in order: they load, have loaded or, by the rules of 0.24, wait for a copy
+	aside    []slot      // requests out of the queue, in order; such requests load, have loaded or, by the rules of 0.24, wait for a copy
 	admitted []slot      // requests admitted by the current plan, or with a load that starts with it
 	away     int         // number of pending transfers between workers
 	watching bool        // taken is recorded
@@ -108,7 +108,7 @@ func (k *connector) endRequest(s slot) {
 }
 
 // releaseBlocks releases the blocks of r, last to first; ends tells whether r ends. If a running pass writes to the
-// blocks, they are released after the pass. The blocks of a load in progress are released after the load.
+// blocks, the blocks are released after the pass. The blocks of a load in progress are released after the load.
 func (k *connector) releaseBlocks(r *request, ends bool) {
 	f := r.offload
 	if ends {
@@ -231,7 +231,7 @@ type answer uint8
 
 const (
 	admitted answer = iota
-	skipped         // later requests may overtake it
+	skipped         // later requests may overtake the request
 	refused         // no later request is tried
 )
 

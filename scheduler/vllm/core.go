@@ -56,7 +56,7 @@ type Core struct {
 	passes      int64 // number of passes run
 	plans       int64 // number of plans
 	stuck       bool  // the head of the queue was not admitted, and no slot or block has become free since
-	idle        bool  // the running pass has no work: it waits for a transfer, or sleeps
+	idle        bool  // the running pass has no work, but waits for a transfer or sleeps
 	progress    progress
 	apart       apart // state of a data-parallel rank
 	cold        bool  // the longer first pass of a fresh engine has not run yet

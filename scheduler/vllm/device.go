@@ -97,7 +97,7 @@ func (p *device) appendTaken(dst []blockID, n int) []blockID {
 	for ; n > 0 && p.fresh+len(p.plain) > 0; n-- {
 		dst = append(dst, p.takeBlock())
 	}
-	key, alike := unnamed, int32(0) // key of the last of consecutively evicted blocks, and their number
+	key, alike := unnamed, int32(0) // key of the last of consecutively evicted blocks, and number of these blocks
 	all := p.all
 	for left := n; left > 0; {
 		b, place := p.queue.Pop()

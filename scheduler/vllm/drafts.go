@@ -21,7 +21,7 @@ type drafts struct {
 // flight as accepted, as vLLM does until their pass has ended.
 type speculation struct {
 	draws    uint64 // key for the random draws of acceptance
-	drafts   int    // drafts proposed for its next pass; if 0, the drafts of a share are padding
+	drafts   int    // drafts proposed for the request's next pass; if 0, the drafts of a share are padding
 	sampled  int    // answer tokens sampled by passes, delivered or not
 	rejected int    // drafts that passes in flight have rejected, since the latest admission
 }

@@ -15,7 +15,7 @@ type loop struct {
 	queued   int      // number of passes in progress: Core.next and Core.after
 	executed bool     // the latest plan has work
 	napping  bool     // the running pass is a sleep
-	slept    bool     // the running pass has no work and ends with the sleep after it
+	slept    bool     // the running pass has no work and ends with a sleep
 	awake    sim.Time // end of the latest sleep
 	resumes  sim.Time // start of the next iteration
 	begun    sim.Time // start of the step
@@ -27,7 +27,7 @@ type loop struct {
 // transit is the connector's data of a pass.
 type transit struct {
 	ran    bool     // the pass has work
-	start  sim.Time // start of its computation
+	start  sim.Time // start of the pass's computation
 	end    sim.Time
 	nanos  int64            // duration of the pass in ns; 0 if not an integer
 	done   []*host.Job      // transfers that the pass reports as ended

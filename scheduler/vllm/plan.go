@@ -88,7 +88,7 @@ func (c *Core) planRunning(p *pass) {
 	for i := 0; i < len(c.calm.lively) && p.budget > 0; i++ {
 		s := c.calm.lively[i]
 		r := &c.requests[s]
-		if c.drafts.endsInFlight(r) || p.shut && r.midway { // all its tokens are known or in flight, or it must pause
+		if c.drafts.endsInFlight(r) || p.shut && r.midway { // all tokens of r are known or in flight, or r must pause
 			continue
 		}
 		want := min(r.target-r.computed+r.spec.drafts, p.budget-c.drafts.draftSlots)

@@ -6,8 +6,8 @@ import (
 )
 
 // pool is the KV blocks of the engine for the scheduler. Blocks of prompts and answers are segments, or single blocks
-// (device) for observers of blocks, optionally with host memory (offloaded). With several groups of layers they are
-// layered or grouped. A request holds the first r.blocks blocks of its list, of which lookups can find the first
+// (device) for observers of blocks, optionally with host memory (offloaded). With several groups of layers the pools
+// are layered or grouped. A request holds the first r.blocks blocks of its list, of which lookups can find the first
 // r.named; the pool updates both numbers.
 type pool interface {
 	blocks.Pool

@@ -31,7 +31,7 @@ func (c *Core) countRequests() Counts {
 	return n
 }
 
-// Rank is a core as one of several data-parallel ranks. Package ranks times its passes.
+// Rank is a core as one of several data-parallel ranks. Package ranks determines the durations of a rank's passes.
 type Rank struct{ *Core }
 
 // NewRank returns an idle rank that writes its load to told after the plan of a pass that begins immediately.
@@ -69,7 +69,7 @@ func (r Rank) IsDrained() (ms int, drained bool) {
 }
 
 // TakeNap returns the time in ms for which the engine sleeps before the pass that starts at now. drained reports
-// whether the plan of that pass was empty, so that the rank runs a dummy pass. TakeNap resets both values.
+// whether the plan of that pass was empty, so that the rank runs a dummy pass. TakeNap resets ms and drained.
 func (r Rank) TakeNap(now sim.Time) (ms int, drained bool) {
 	if r.drafts.awake > now {
 		ms = r.rules.EmptyPassMs
@@ -93,7 +93,7 @@ func (r Rank) NapTime(left bool) int {
 func (r Rank) CanWait() bool { return r.rules.TwoInFlight && r.conn == nil }
 
 // WaitToPlan controls whether the next pass is the only one in flight. If waits is set, PlanLate plans the pass after
-// it.
+// the next pass.
 func (r Rank) WaitToPlan(waits bool) { r.apart.waits = waits }
 
 // NoteSeats records the number of running requests before a pass is delivered.

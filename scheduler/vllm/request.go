@@ -38,17 +38,17 @@ type request struct {
 
 	pass    int64    // pass of the latest token; -1 before the first
 	lastAt  sim.Time // time of the latest token
-	plan    int64    // plan of its latest share, for planned
+	plan    int64    // plan of the latest share, for planned
 	before  int64    // the previous plan with a share of this request
-	planned int32    // index of its share in this plan
+	planned int32    // index of the latest share in its plan
 	slot    slot
 	id      sim.RequestID
 	state   state
-	local   bool   // a decode worker computes its prompt
-	midway  bool   // tokens remain to be computed after its latest share
+	local   bool   // a decode worker computes the prompt
+	midway  bool   // tokens remain to be computed after the latest share
 	since   int64  // first plan in which the request is steady
 	wake    int64  // plan in which the request opens a block or samples its last token
-	order   uint64 // number of its admission; running is sorted by it
+	order   uint64 // number of the admission; running is sorted by order
 	rank    rank
 
 	keeping
@@ -63,9 +63,9 @@ type keeping struct {
 	path     []prompt.NodeID // prompt nodes that name the first full blocks by content
 	full     int             // full prompt blocks named by content in events
 	shared   int             // number of full blocks that other requests can find
-	blocks   int             // number of blocks that it holds
-	named    int             // number of its first blocks that can be found
-	passed   int             // number of its first blocks that groups with windows have released
+	blocks   int             // number of blocks that the request holds
+	named    int             // number of first blocks that can be found
+	passed   int             // number of first blocks that groups with windows have released
 	furthest int             // maximum of computed in passes with prompts
 
 	// held are the blocks of the request on a device, in order. A preempted request keeps them in former, to find the

@@ -46,14 +46,14 @@ type twinRequest struct {
 	at        sim.Time
 	held      [][]*twinBlock // held blocks by group of layers; nil if the group has released the block
 	named     int            // number of blocks of a group that could be named
-	flight    *twinFlight    // the latest planned pass with a share for it
-	midway    bool           // tokens remain to be computed after its latest share
-	drafts    int            // drafts proposed for its next pass
+	flight    *twinFlight    // the latest planned pass with a share for the request
+	midway    bool           // tokens remain to be computed after the latest share
+	drafts    int            // drafts proposed for the request's next pass
 }
 
 // twinFlight is a planned pass.
 type twinFlight struct {
-	drafted        bool // a request can use the drafts made after it
+	drafted        bool // a request can use the drafts made after the pass
 	shares         []*twinShare
 	budget         int
 	shut, prefills bool // shut: no prompts are computed; prefills: prompts are computed

@@ -12,7 +12,7 @@ type run struct {
 // content of a node is then a list of runs.
 type straddle struct {
 	leads  map[lead]NodeID  // the first node made for each lead
-	number map[string]int32 // content number by its encoded runs
+	number map[string]int32 // content number by the encoded runs of the content
 	runs   [][]run          // runs of each content number
 	key    []byte
 	block  []run
@@ -102,9 +102,9 @@ func (s *straddle) intern() int32 {
 	return n
 }
 
-// AddSynthetic interns the prompts of count synthetic requests of the given length. SyntheticToken draws their
-// tokens. The blocks of synthetic prompts differ, except for rare pairs of prompts that begin alike if a block has at
-// most two tokens. Only such pairs get nodes; all other prompts are unique.
+// AddSynthetic interns the prompts of count synthetic requests of the given length. SyntheticToken draws the tokens
+// of the prompts. The blocks of synthetic prompts differ, except for rare pairs of prompts that begin alike if a
+// block has at most two tokens. Only such pairs get nodes; all other prompts are unique.
 func (t *Tree) AddSynthetic(count, tokens int) *List {
 	list := &List{count: count, alike: Prompt{Blocks: int32(tokens / t.blockTokens)}}
 	if t.blockTokens > 2 || tokens < t.blockTokens {

@@ -15,11 +15,11 @@ const (
 	LFU                    // fewest hits first
 	SLRU                   // nodes with fewer hits than Eviction.ProtectedHits first
 	Priority               // lowest priority first
-	TLRU                   // nodes first that the next prompt of their conversation does not need
+	TLRU                   // evict nodes first that the next prompt of their conversation does not need
 )
 
-// Eviction is a policy with its parameters. Only TLRU uses the last three fields, in tokens: of a conversation with n
-// tokens it keeps n + NextPrompt - Threshold tokens.
+// Eviction is a policy with its parameters. Only TLRU uses the last three fields, in tokens: TLRU keeps n +
+// NextPrompt - Threshold tokens of a conversation with n tokens.
 type Eviction struct {
 	Policy        Policy
 	ProtectedHits int
@@ -60,7 +60,7 @@ func (r *ranks) at(n int32) *rankedNode {
 
 // Visit describes the inserting request.
 type Visit struct {
-	Counted  int32 // pages that it has inserted before, which do not count as hits again
+	Counted  int32 // pages that the request has inserted before, which do not count as hits again
 	Priority int64
 	// Prompt is the number of pages of the prompt. If the sequence is longer, pages of the prompt get a higher
 	// priority than the other pages.

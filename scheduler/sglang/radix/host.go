@@ -25,11 +25,11 @@ type hostNode struct {
 	copied   bool  // the node has a copy, which may be in progress
 	away     bool  // the node is not on the device
 	listed   bool  // the node, or an earlier node with the same index, has an entry in the heap of leaves
-	loading  int32 // the last node of its load in progress; Root: none
+	loading  int32 // the last node of the load in progress; Root: none
 	children int32 // number of children in the tree, on the device or not
 	locks    int32
 	walks    int32
-	doubly   int64 // id of its entry in the queue doubly; 0: none
+	doubly   int64 // id of the node's entry in the queue doubly; 0: none
 }
 
 // Copier makes copies to the host.

@@ -54,8 +54,8 @@ func (h *Host) reserve(pages int) bool {
 	return true
 }
 
-// evict frees pages of host memory and returns their number. If copies are made at eviction, it first frees copies of
-// nodes that are also on the device. Then it frees leaves, oldest first.
+// evict frees pages of host memory and returns their number. If copies are made at eviction, evict first frees copies
+// of nodes that are also on the device. Then evict frees leaves, oldest first.
 func (h *Host) evict(want int) int {
 	freed := 0
 	if h.Walks == 0 {
@@ -91,8 +91,8 @@ func (h *Host) dropNode(n, parent int32) {
 	h.nodes[parent].children--
 }
 
-// noteDouble adds n to the queue doubly if it is on the device and in host memory. If n is only in one of them,
-// noteDouble voids the entry of n.
+// noteDouble adds n to the queue doubly if it is on the device and in host memory. If n is only in one of the two
+// memories, noteDouble voids the entry of n.
 func (h *Host) noteDouble(n int32) {
 	if h.Walks > 0 {
 		return

@@ -44,7 +44,7 @@ type Node struct {
 	Parent   int32
 	children int32
 	Locks    int32
-	stamp    int64 // the tick of the last walk over it
+	stamp    int64 // the tick of the last walk over the node
 	leaf     bool  // evictable: without locks and children
 	listed   bool  // the node has an entry in the heap of leaves
 	dead     bool  // the node was removed, but has an entry in the heap of leaves
@@ -346,7 +346,7 @@ func (t *Tree) Evict(want int) int {
 	return freed
 }
 
-// prune removes the last cut pages of the leaf n. If n is not a grain, cut must be its size.
+// prune removes the last cut pages of the leaf n. If n is not a grain, cut must be the size of n.
 func (t *Tree) prune(n int32, cut int) {
 	x := t.At(n)
 	if t.Watch != nil {

@@ -51,7 +51,7 @@ type Core struct {
 // totals are sums over the running requests.
 type totals struct {
 	length  int     // total length in tokens
-	slack   int     // free tokens of their last pages
+	slack   int     // free tokens in the last pages of running requests
 	reserve int     // remaining output tokens, limited to ClipNewTokens per request
 	clipped int     // number of requests with more remaining output than ClipNewTokens
 	phase   []int32 // number of requests by the decode step, modulo the page size, that needs a new page for their next token

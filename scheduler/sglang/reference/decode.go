@@ -232,7 +232,8 @@ func (c *Core) lastWalkTick(r *request) int64 {
 	return r.stamped
 }
 
-// startGrowing caches the pages of r at its first token since it started to run. Later pages are cached one by one.
+// startGrowing caches the pages of r at its first token since it started to run. Later pages of r are cached one by
+// one.
 func (c *Core) startGrowing(r *request) {
 	r.stamped, r.stampedAt = 0, c.step
 	c.cachePages(r)

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// line is a line of a trace. Without ids, its prompt is unique.
+// line is a line of a trace. The prompt of a line without ids is unique.
 type line struct {
 	at      sim.Time
 	in, out int

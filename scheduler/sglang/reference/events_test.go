@@ -129,7 +129,7 @@ func TestStallOfTheLastRunning(t *testing.T) {
 	}
 }
 
-// Section 9.2: no chunk fits for these prompts.
+// Section 9.2: no chunk fits for the prompts of the test.
 func TestStallForWantOfAChunk(t *testing.T) {
 	for _, e := range []struct {
 		page, chunk, prefill, in int

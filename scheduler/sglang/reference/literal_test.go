@@ -38,7 +38,7 @@ type literalRequest struct {
 	mat, cached, alloc int
 	node               *literalNode
 	hit                int
-	tokenPass          int // the pass of its last token; 0 before
+	tokenPass          int // the pass of the last token; 0: no token yet
 	tokenAt            sim.Time
 	lookedUp           int
 	postponed          bool

@@ -8,7 +8,7 @@ import (
 // chunk is the part of a request in the prefill of a pass.
 type chunk struct {
 	request *request
-	held    int // tokens that it held before the pass
+	held    int // tokens that the request held before the pass
 	before  int // tokens before the chunk, including tokens found in the cache
 	tokens  int // computed tokens
 }
@@ -209,7 +209,7 @@ func (c *Core) cachePages(r *request) {
 		return
 	}
 	_, n := c.tree.Insert(&r.seq, c.pagesOf(k))
-	r.stamped = c.tree.Tick() // the reference looks up the pages that it has just inserted
+	r.stamped = c.tree.Tick() // the reference looks up the inserted pages again
 	c.tree.StampPath(n, r.stamped)
 	c.tree.Lock(n)
 	c.tree.Unlock(r.node)

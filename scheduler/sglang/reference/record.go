@@ -10,7 +10,7 @@ type recorder interface {
 	evicted()                                // an eviction has ended
 	prefilled(r *request, before, after int) // the tokens of r from before to after were allocated
 	generated(r *request, length int)        // r gained a token and now has the given length
-	released(r *request, kept int)           // r released its tokens after the first kept ones
+	released(r *request, kept int)           // r released its tokens after the first kept tokens
 	forgotten(r *request)                    // r has no tokens any more
 }
 

@@ -17,19 +17,19 @@ type request struct {
 	out    int   // generated tokens, as of base
 	stored int   // tokens with KV cache, as of base; in decode all tokens
 	base   int64 // decode step of out and stored
-	epoch  int32 // counts its starts and stops; events of older epochs are void
+	epoch  int32 // counts the starts and stops of the request; events of older epochs are void
 
-	node   int32 // tree node that it has locked, or root
+	node   int32 // tree node that the request has locked, or root
 	prot   int   // tokens from the root down to node
-	cached int   // tokens that it has inserted into the tree, in whole pages
+	cached int   // tokens that the request has inserted into the tree, in whole pages
 
 	rank    int   // sort key of the queue, highest first
 	place   int   // index in the running requests, or notRunning
 	gone    bool  // the request was subtracted from the totals, and will be removed from the running requests
-	joined  int64 // decode step after which it started to run
+	joined  int64 // decode step after which the request started to run
 	clipped bool  // the remaining output is larger than ClipNewTokens
-	// growing is true once it caches its pages in decode. The pages of a growing request after prot are not in the
-	// tree yet, but count as cached.
+	// growing is true once the request caches its pages in decode. The pages of a growing request after prot are not
+	// in the tree yet, but count as cached.
 	growing bool
 	// stamped is the tick of its last walk over the tree, as of decode step stampedAt. Ticks of later walks are
 	// computed from its index.

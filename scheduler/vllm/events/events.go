@@ -16,7 +16,7 @@ type Log struct {
 	Out   *scheduler.Pass              // the current pass
 	last  sim.RequestID                // request of the block that was stored last
 	// copies counts the blocks with the same content if names depend on the next token, too. Hashes in events do not
-	// depend on it. If names do not depend on the next token, copies is nil.
+	// depend on the next token. If names do not depend on the next token, copies is nil.
 	copies map[uint64]int32
 }
 
@@ -81,7 +81,7 @@ func (e *Log) dropUnnamed(id sim.RequestID, o *ownBlocks) {
 	}
 }
 
-// NoteStored records that lookups can find block i of r. If isCopy is set, they find other blocks with the same
+// NoteStored records that lookups can find block i of r. If isCopy is set, lookups find other blocks with the same
 // content first.
 func (e *Log) NoteStored(r Request, i int, isCopy bool) {
 	if e.names == nil {

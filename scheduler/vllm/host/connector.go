@@ -76,7 +76,8 @@ func NewConnector(o *blocks.Offload, blockTokens int, ranked bool, capture sched
 	return c
 }
 
-// Add returns a new request with that many full blocks in its prompt. The caller must set its Keyer.
+// Add returns a new request with that many full blocks in its prompt. The caller must set the Keyer of the new
+// request.
 func (c *Connector) Add(id sim.RequestID, chunks int) *Request {
 	r := new(Request)
 	if n := len(c.unused); n > 0 {

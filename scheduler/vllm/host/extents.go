@@ -13,7 +13,7 @@ type extent struct {
 	rank         int64 // rank of all blocks or, if place is 0, of the last block; then each block has 1 more than the next block
 	older, newer id
 	blocks       int32
-	place        int32 // 1 + index of the first block in the list of its user; 0 after that user has ended
+	place        int32 // 1 + index of the first block in the list of the user; 0 after that user has ended
 	readers      int32 // number of loads that read the blocks
 	offer        int32 // the latest offer that contained the blocks
 	state        state

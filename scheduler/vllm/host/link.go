@@ -18,7 +18,8 @@ type transfer[T comparable] struct {
 	end float64
 }
 
-// NewLink returns an idle link with a bandwidth in 10^9 bytes per second. Transfers take no time if it is 0.
+// NewLink returns an idle link with a bandwidth in 10^9 bytes per second. Transfers take no time if the bandwidth is
+// 0.
 func NewLink[T comparable](gbPerSecond float64) Link[T] {
 	return Link[T]{bytesPerMS: max(gbPerSecond, 0) * 1e6}
 }

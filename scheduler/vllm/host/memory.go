@@ -39,7 +39,7 @@ type Keyer interface {
 // Span is a range of blocks with consecutive keys.
 type Span struct {
 	Key    Key   // key of the first block
-	Index  int32 // index of the first block in the list of its user
+	Index  int32 // index of the first block in the list of the user
 	Blocks int32
 }
 
@@ -47,8 +47,8 @@ type Span struct {
 type User struct {
 	Keyer        // names the blocks of the request
 	seen   runs  // indexes of blocks that were stored or read
-	mark   id    // 1 + id of its mark; 0: none
-	marked int64 // rank of its mark
+	mark   id    // 1 + id of the user's mark; 0: none
+	marked int64 // rank of the user's mark
 }
 
 // Reset prepares u for another request.

@@ -68,7 +68,7 @@ func (p *Pool) reachUp(q *Sequence, g, from, end int) int {
 }
 
 // reachDown returns the first block, at least from, such that group g has all blocks of q from there up to end
-// cached. If that is not from, before is the end of the last blocks in front of it that may be cached, too.
+// cached. If the result is not from, before is the end of the last blocks in front of it that may be cached, too.
 func (p *Pool) reachDown(q *Sequence, g, from, end int) (at, before int) {
 	for at = end; at > from; {
 		e, start, _ := p.entryAt(q, at-1)
@@ -166,8 +166,8 @@ func (p *Pool) lacksWindow(q *Sequence, n int) int {
 	return -1
 }
 
-// visitHits calls visit with the segments of group g that contain the blocks of q from `from` up to hits. All these
-// blocks must be cached.
+// visitHits calls visit with the segments of group g that contain the blocks of q from `from` up to hits. All blocks
+// in the range must be cached.
 func (p *Pool) visitHits(q *Sequence, g, from, hits int, visit func(i segment.ID, from, end int32)) {
 	for from < hits {
 		e, _, stop := p.entryAt(q, from)
@@ -178,8 +178,8 @@ func (p *Pool) visitHits(q *Sequence, g, from, hits int, visit func(i segment.ID
 	}
 }
 
-// CountIdle returns how many of the first `hits` blocks of q no request holds. All these blocks must be cached.
-// Groups with windows skip the first `passed` blocks.
+// CountIdle returns how many of the first `hits` blocks of q no request holds. The first `hits` blocks must be
+// cached. Groups with windows skip the first `passed` blocks.
 func (p *Pool) CountIdle(q *Sequence, passed, hits int) (idle int) {
 	for g := range p.All {
 		p.visitHits(q, g, p.Skip(g, passed), hits, func(i segment.ID, from, end int32) {

@@ -17,7 +17,8 @@ type pool interface {
 	// openBlock allocates a block for the tokens after the full blocks of s, and reports whether there was one. The
 	// opened block is never cached.
 	openBlock(s slot) bool
-	// promotePartial makes the partial block of s a full block that can be cached. All its tokens must be known.
+	// promotePartial makes the partial block of s a full block that can be cached. All tokens of the block must be
+	// known.
 	promotePartial(s slot)
 	// noteProgress counts passes that preempted a request. The count starts over when a request has ended.
 	noteProgress(lost, ended bool)
@@ -56,7 +57,7 @@ func (p *device) noteProgress(bool, bool) {}
 func (p *device) passesTime() bool        { return false }
 func (p *device) canRetry(bool) bool      { return false }
 
-// takeBlocks allocates up to n blocks, free blocks first. Then it evicts blocks.
+// takeBlocks allocates up to n blocks, free blocks first. Then takeBlocks evicts blocks.
 func (p *device) takeBlocks(n int) int {
 	got := min(n, p.free)
 	p.free -= got
@@ -263,7 +264,7 @@ func (p *device) leaveTail(s slot, n *node) {
 	r.tail = prompt.None
 }
 
-// promotePartial makes the partial block of s one of its private full blocks. All its tokens must be known.
+// promotePartial makes the partial block of s one of its private full blocks. All tokens of the block must be known.
 func (p *device) promotePartial(s slot) {
 	r := &p.core.requests[s]
 	r.part = false

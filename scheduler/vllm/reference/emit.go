@@ -107,8 +107,8 @@ func (c *Core) endAllSteady() {
 	}
 }
 
-// giveToken gives s one token. If the token opens a block and no block is free, it preempts requests, possibly s.
-// giveToken reports whether s ended.
+// giveToken gives s one token. If the token opens a block and no block is free, giveToken preempts requests, possibly
+// s. giveToken reports whether s ended.
 func (c *Core) giveToken(s slot, p *scheduler.Pass) (ended bool) {
 	r := &c.requests[s]
 	for {

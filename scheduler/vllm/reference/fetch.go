@@ -84,8 +84,8 @@ func (o *tiered) unpinBlocks(pins []int32) {
 	}
 }
 
-// FromHost returns how many of the first `tokens` tokens of s were fetched. All these tokens must be cached. Fetched
-// blocks after them are forgotten, because their tokens are computed again.
+// FromHost returns how many of the first `tokens` tokens of s were fetched. The first `tokens` tokens must be cached.
+// Fetched blocks after them are forgotten, because their tokens are computed again.
 func (o *tiered) FromHost(s slot, tokens int) int {
 	t := o.seatOf(s)
 	t.cutFetched(tokens >> o.core.shift)

@@ -27,7 +27,8 @@ func FuzzPool(f *testing.F) {
 	})
 }
 
-// dice is a random source that takes each value from one fuzzed byte. After the last byte it returns random numbers.
+// dice is a random source that takes each value from one fuzzed byte. After the last byte dice returns random
+// numbers.
 type dice struct {
 	data []byte
 	rest *rand.PCG

@@ -26,8 +26,8 @@ func (flat) ByContext() bool                     { return false }
 // Request 0 leaves its blocks 1-4 cached. Request 1 gets two free blocks and evicts 4 and 3. Request 1 computes half
 // of its prompt, and the other half after 4 and 3 are copied. The token of request 1 needs a fifth block: 2 is
 // copied, and the request is preempted for one pass. Request 2 finds block 1 on the device and 2-4 in host memory.
-// Request 2 waits for free blocks (8 and 7 are copied, 2 ms), then for the fetch of its blocks (3 ms). Then it is
-// preempted for one pass while 6 is copied to free a block for its token (1 ms).
+// Request 2 waits for free blocks (8 and 7 are copied, 2 ms), then for the fetch of its blocks (3 ms). Then request 2
+// is preempted for one pass while 6 is copied to free a block for its token (1 ms).
 func TestOffloadWorked(t *testing.T) {
 	const want = `
 0-12: admit 0 (0, 0 from host); stored 1 2 3 4; last 0

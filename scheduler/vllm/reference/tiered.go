@@ -119,8 +119,8 @@ func (o *tiered) openBlock(s slot) bool {
 	return o.useBlocks(s, full, full+1) == 1
 }
 
-// takeBlocks allocates up to n blocks on the device, free blocks first. Then it evicts cached blocks. The slot of an
-// evicted block is available at once if host memory has the block already, or is receiving it.
+// takeBlocks allocates up to n blocks on the device, free blocks first. Then takeBlocks evicts cached blocks. The
+// slot of an evicted block is available at once if host memory has the block already, or is receiving it.
 func (o *tiered) takeBlocks(n int) int {
 	got := min(n, o.free)
 	o.free -= got

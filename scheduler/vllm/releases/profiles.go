@@ -52,8 +52,8 @@ func Newest() string {
 	return all[len(all)-1].name
 }
 
-// Release returns the first release of vLLM with the rules of a profile, for example 0.33.0. For an unknown name it
-// returns the release of the newest profile.
+// Release returns the first release of vLLM with the rules of a profile, for example 0.33.0. For an unknown name
+// Release returns the release of the newest profile.
 func Release(name string) string {
 	k := findProfile(name)
 	if k == nil {

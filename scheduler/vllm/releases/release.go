@@ -67,8 +67,8 @@ func RulesName(version string) string {
 	return name
 }
 
-// Uncertainty returns a text about the uncertainty of a scheduler_profile. For a release that was not compared it
-// names the rules in use and the differences to the next profile. For other names it returns "".
+// Uncertainty returns a text about the uncertainty of a scheduler_profile. For a release that was not compared the
+// text names the rules in use and the differences to the next profile. For other names Uncertainty returns "".
 func Uncertainty(name string) string {
 	version, ok := parseRelease(name)
 	if !ok || listCompared(version) || NameProfile(name) == name {

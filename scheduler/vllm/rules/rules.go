@@ -55,19 +55,19 @@ type Rules struct {
 	// EmptyPassIdle makes the engine sleep after an empty plan even if no requests are left.
 	EmptyPassIdle bool
 	// NameAtEnd names the block that the last computed token of an answer completes, when the request ends, so that
-	// lookups can find it. Without NameAtEnd, this block is never named.
+	// lookups can find it. Without NameAtEnd, the last block of an answer is never named.
 	NameAtEnd bool
 	// WindowBound admits a request if groups with windows have room for the blocks that they need of it at once.
 	// Without WindowBound, groups with windows must have room for all blocks of the request.
 	WindowBound bool
-	// WindowLag keeps blocks that tokens of a running pass attend to. Without WindowLag, these blocks are released
-	// when the tokens are planned.
+	// WindowLag keeps blocks that tokens of a running pass attend to. Without WindowLag, blocks are released when the
+	// tokens are planned.
 	WindowLag bool
 	// DraftRoom reserves room for the drafts of a request together with its prompt. Without DraftRoom, room for
 	// drafts is reserved with the first drafts.
 	DraftRoom bool
 	// NameAccepted names the blocks that accepted drafts complete when a request is preempted or ends, even with one
-	// pass in flight. Without NameAccepted, these blocks are named only with TwoInFlight.
+	// pass in flight. Without NameAccepted, blocks of accepted drafts are named only with TwoInFlight.
 	NameAccepted bool
 	// PadDrafts adds empty drafts to a request that is admitted with one token to compute, so that it looks like a
 	// decoding request.
@@ -88,7 +88,7 @@ type Rules struct {
 	// HashAhead, the last block that a request finds is computed again.
 	HashAhead bool
 	// OwnInterval applies Config.PrefillInterval to engines without data-parallel ranks. Without OwnInterval,
-	// Config.PrefillInterval has no effect on these engines.
+	// Config.PrefillInterval has no effect on such engines.
 	OwnInterval bool
 	// FirstTokenFree makes the first token of a prompt part of the pass that completes the prompt. Without
 	// FirstTokenFree, the first token counts as a decode in that pass, too.

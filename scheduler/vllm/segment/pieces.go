@@ -22,7 +22,7 @@ type Pieces struct {
 type piece struct {
 	segment ID
 	node    prompt.NodeID
-	index   int // index of its element in the list of cached blocks
+	index   int // index of the element in the list of cached blocks
 	rank    int32
 	lo, hi  int32
 }

@@ -134,7 +134,7 @@ func (t *Store) Unlink(i ID) {
 }
 
 // Split moves the blocks of i from block at on into a new segment, which precedes i in the queue. The caller must add
-// it to the layer.
+// the new segment to the layer.
 func (t *Store) Split(i ID, at int32) (upper ID) {
 	s := t.All[i]
 	s.Lo = at

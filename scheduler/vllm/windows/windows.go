@@ -17,7 +17,7 @@ type Groups struct {
 	FullFirst bool
 }
 
-// First returns the first group of layers with windows. The other groups with windows follow it.
+// First returns the first group of layers with windows. The other groups with windows follow the first one.
 func (w *Groups) First() int {
 	if w.FullFirst {
 		return w.Full
