@@ -147,7 +147,7 @@ func Read(values Values, compat bool, declare func(*Decl)) error {
 	return d.err
 }
 
-// Listing reports whether rows are being listed. There are no values then.
+// Listing reports whether rows are being listed. A listing has no values.
 func (d *Decl) Listing() bool { return d.listing }
 
 // OK reports whether values are being read without an error so far.

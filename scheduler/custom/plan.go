@@ -120,8 +120,8 @@ func (p *Plan) Preempt(id sim.RequestID) {
 	}
 }
 
-// WaitUntil makes the worker idle until a later instant, or until a request arrives at the worker. Then Plan is
-// called again. A pass that waits computes nothing.
+// WaitUntil makes the worker idle until a later instant, or until a request arrives at the worker. At the end of the
+// wait, Plan is called again. A pass that waits computes nothing.
 func (p *Plan) WaitUntil(at sim.Time) {
 	if p.over {
 		return

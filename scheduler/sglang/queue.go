@@ -150,8 +150,8 @@ func (u *queue) beginsAlike(r *request) bool {
 	return false
 }
 
-// ownPrompt returns how many tokens of a prompt are known from its path. These are all tokens of the prompt, or only
-// the full pages if tokens of an answer follow that was begun on another worker.
+// ownPrompt returns how many tokens of a prompt are known from its path. The known tokens are all tokens of the
+// prompt, or only the full pages if tokens of an answer follow that was begun on another worker.
 func (u *queue) ownPrompt(r *sim.Request) int {
 	if full := int(r.Prompt.Blocks) * u.core.PageTokens; r.InputTokens >= full+u.core.PageTokens {
 		return full

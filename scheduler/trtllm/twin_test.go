@@ -141,7 +141,8 @@ func (p *pair) describeEvents() (all []string) {
 	return all
 }
 
-// run runs both to the end and returns the passes; why is set if the model has no rule for an event.
+// run runs the core and the model to the end and returns the passes; why is set if the model has no rule for an
+// event.
 func (p *pair) run() (lines []string, why string, err error) {
 	for pass := 1; ; pass++ {
 		var want *mLine

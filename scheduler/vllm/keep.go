@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// keepBlocks removes a request with its last token like finishRequest, but keeps its KV blocks. These blocks are the
-// KV cache for a decode worker, and are kept until Release.
+// keepBlocks removes a request with its last token like finishRequest, but keeps its KV blocks. The kept blocks are
+// the KV cache for a decode worker, and are kept until Release.
 func (c *Core) keepBlocks(s slot) {
 	c.requests[s].state = gone
 	c.kept = append(c.kept, s)

@@ -2,8 +2,8 @@
 package queue
 
 // Queue contains the free blocks of a pool; the front block is allocated next. A block removed from the middle
-// remains in its slot until it reaches the front or the queue is full. The caller detects it by the position that
-// Push returned.
+// remains in its slot until it reaches the front or the queue is full. The caller detects a removed block by the
+// position that Push returned.
 type Queue struct {
 	slots      []int32 // the length is a power of two
 	head, tail uint32  // positions, modulo len(slots)

@@ -11,7 +11,7 @@ type node struct {
 }
 
 // nodeOf returns the state of a prompt node, and adds it if there is none. An engine uses few nodes of a long trace
-// at a time, and they should be close together in memory. So nodes can move when nodes are added or deleted.
+// at a time, and they should be close together in memory. Nodes can move in memory when nodes are added or deleted.
 func (p *device) nodeOf(id prompt.NodeID) *node {
 	n, entered := p.nodes.Put(id)
 	if entered {

@@ -31,8 +31,8 @@ func (s state) String() string {
 }
 
 // request is a request and its block list. The list starts with the full blocks of the prompt; the first shared of
-// them are named by content, as nodes of path. Then follow promoted blocks with generated tokens, and possibly a
-// partial block.
+// them are named by content, as nodes of path. After the prompt's blocks the list has promoted blocks with generated
+// tokens, and possibly a partial block.
 type request struct {
 	id            sim.RequestID
 	input, output int // tokens

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm"
 )
 
-// Nearest returns the name of the most likely profile of a vLLM release such as 0.20.2. That is the newest profile
-// that begins no later than the release, or else the oldest profile.
+// Nearest returns the name of the most likely profile of a vLLM release such as 0.20.2. The most likely profile is
+// the newest profile that begins no later than the release, or else the oldest profile.
 func Nearest(version string) string { return nearestProfile(version).name }
 
 // RulesOf returns the rules of the profile that Nearest names.
@@ -57,8 +57,8 @@ func listCompared(version string) bool {
 	return slices.Contains(nearestProfile(version).compared, version)
 }
 
-// RulesName returns the value of scheduler_profile for a release. That is the name of its profile, or the name of the
-// release if it was not compared.
+// RulesName returns the value of scheduler_profile for a release. The value names the release itself if it was not
+// compared, and otherwise its profile.
 func RulesName(version string) string {
 	name := newestProfile + "-" + version
 	if _, ok := parseRelease(name); !ok || listCompared(version) {

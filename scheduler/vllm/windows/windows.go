@@ -25,8 +25,8 @@ func (w *Groups) First() int {
 	return 0
 }
 
-// Watched returns the group that sends events to routers. That is the last group without windows, or the last group
-// if all have windows.
+// Watched returns the group that sends events to routers. The watched group is the last group without windows, or the
+// last group if all have windows.
 func (w *Groups) Watched() int {
 	if w.FullFirst && w.Full > 0 {
 		return w.Full - 1
