@@ -65,7 +65,7 @@ type node struct {
 	mu       sync.Mutex // guards the fields below; never held while another context is called
 	stop     chan struct{}
 	kill     chan struct{}
-	children []Context // in the order of their links
+	children []Context // the calls on behalf of the request, in the order of their links
 }
 
 // New returns a live context for the request with this id. If id is "", New uses a random UUID.

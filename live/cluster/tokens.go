@@ -15,7 +15,7 @@ import (
 type tokens struct {
 	workload *loadgen.Workload
 	tree     *prompt.Tree
-	prompts  *prompt.List // by index of the turn
+	prompts  *prompt.List // prompts by index of the turn
 	numbers  map[uint64]uint32
 }
 

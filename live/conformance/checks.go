@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	manyRequests  = 8               // concurrent requests
+	manyRequests  = 8               // number of concurrent requests
 	cancelTokens  = 10_000          // tokens of a request that is cancelled
 	cancelPatient = 2 * time.Second // limit from the cancellation to the end
 	dropPatience  = time.Second     // limit to release a dropped request

@@ -37,8 +37,8 @@ type flaw struct {
 	sources func(call int) ([]engine.KVEventSource, error)
 	metrics func(call int) (engine.MetricsBindings, error)
 	setup   func(active int) error
-	stream  func(rq *engine.Request, yield func(*engine.Chunk, error) bool) // used instead of counting
-	deaf    bool                                                            // ignores stops
+	stream  func(rq *engine.Request, yield func(*engine.Chunk, error) bool) // yields the answer instead of counting
+	deaf    bool                                                            // the engine ignores stops
 	mute    bool                                                            // ends without a terminal when stopped
 	slow    time.Duration
 	usage   uint32 // added to the count

@@ -16,7 +16,7 @@ type mockContext struct{ cancel.Context }
 func (mockContext) NotifyFirstToken()           {}
 func (mockContext) Metadata() map[string]string { return map[string]string{} }
 
-// MockContext returns a context for tests that call Generate directly. The test stops and kills it.
+// MockContext returns a context for tests that call Generate directly. The test stops and kills the context.
 func MockContext() engine.GenContext { return mockContext{cancel.New("")} }
 
 // element is one element of a stream.

@@ -39,7 +39,7 @@ type fake struct {
 	mu      sync.Mutex
 	prompts []string
 	asked   int
-	sent    int // sent tokens
+	sent    int // number of sent tokens
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {

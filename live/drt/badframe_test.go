@@ -145,8 +145,8 @@ func (c caller) rest() (all []string) {
 	}
 }
 
-// A stop from the caller ends the answer with its terminal item. Any other message kills the request. Each counts as
-// one cancellation.
+// A stop from the caller ends the answer with its terminal item. Any other message kills the request. Each stop or
+// kill counts as one cancellation.
 func TestWhatCallersSay(t *testing.T) {
 	s, config := servers(t, stack.Options{})
 	rt := join(t, config)

@@ -14,7 +14,7 @@ import (
 )
 
 // beatHeader is a request header: the caller asks for an empty frame as a heartbeat after each period of this many
-// milliseconds without an item. Other implementations of workers ignore it.
+// milliseconds without an item. Other implementations of workers ignore the header.
 const beatHeader = "x-replay-heartbeat-ms"
 
 // beatAsked returns the interval of heartbeats that the caller of a request wants; 0: no heartbeats.

@@ -31,7 +31,7 @@ type callers struct {
 	server  *tcp.Server // connections before their hello; nil before the first client
 	address string      // address that workers connect to
 	closed  bool
-	waiting map[string]*expected // by subject
+	waiting map[string]*expected // expected calls by subject
 	gone    map[place]time.Time  // removed instances, with the end of their tombstone
 	lines   map[*mux.Conn]struct{}
 }

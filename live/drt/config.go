@@ -41,8 +41,8 @@ type Layout string
 // Values of Layout.
 const (
 	Both Layout = "both"
-	Seed Layout = "seed" // /services/{ns}/{component}/{endpoint}-{id}
-	V1   Layout = "v1"   // v1/instances/{ns}/{component}/{endpoint}/{id}
+	Seed Layout = "seed" // keys /services/{ns}/{component}/{endpoint}-{id}
+	V1   Layout = "v1"   // keys v1/instances/{ns}/{component}/{endpoint}/{id}
 )
 
 // LeaseLoss is what a runtime does when its lease is lost.
@@ -57,10 +57,10 @@ const (
 // Config configures a runtime. The zero value of each field means its default. FromEnv reads the fields from the
 // environment.
 type Config struct {
-	Discovery Discovery // default Etcd
+	Discovery Discovery // the default is Etcd
 	Plane     RequestPlane
-	Layout    Layout    // default Both
-	LeaseLoss LeaseLoss // default Exit
+	Layout    Layout    // the default is Both
+	LeaseLoss LeaseLoss // the default is Exit
 	CallsOnly bool      // serves nothing, takes no lease
 
 	Etcd EtcdConfig
@@ -101,7 +101,7 @@ type Config struct {
 
 // EtcdConfig is the address of etcd and its credentials.
 type EtcdConfig struct {
-	Endpoints          []string // default http://127.0.0.1:2379
+	Endpoints          []string // the default is http://127.0.0.1:2379
 	Username, Password string
 	CA, Cert, Key      string // PEM files; any of them enables TLS
 }

@@ -14,7 +14,7 @@ import (
 // A worker counts, and a caller reads its items.
 func Example() {
 	ctx := context.Background()
-	servers, err := stack.Start(ctx, stack.Options{}) // or the servers of drt.FromEnv(os.Getenv)
+	servers, err := stack.Start(ctx, stack.Options{}) // drt.FromEnv(os.Getenv) configures existing servers instead
 	if err != nil {
 		fmt.Println(err)
 		return

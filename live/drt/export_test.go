@@ -12,8 +12,8 @@ func (s *Serving) Active() int {
 // PatientConn returns a connection that reads like callers do.
 func PatientConn(c net.Conn) net.Conn { return patientConn{c} }
 
-// HoldUp waits until a call waits for its worker. Then it keeps the runtime from reading workers that call home until
-// the caller calls release. HoldUp returns nil if no call waits before over is closed.
+// HoldUp waits until a call waits for its worker. Then HoldUp keeps the runtime from reading workers that call home
+// until the caller calls release. HoldUp returns nil if no call waits before over is closed.
 func (rt *Runtime) HoldUp(over <-chan struct{}) (release func()) {
 	for {
 		rt.homes.mu.Lock()

@@ -48,7 +48,7 @@ type Instance struct {
 	Device    string // device of the worker; "": unknown
 }
 
-// Transport is the address for requests to an instance. One field is set.
+// Transport is the address for requests to an instance. Exactly one field of a Transport is set.
 type Transport struct {
 	Subject string `json:"nats_tcp,omitempty"` // NATS subject
 	Address string `json:"tcp,omitempty"`      // host:port/{id hex}/{endpoint}

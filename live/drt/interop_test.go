@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// The peer is the published Python package ai-dynamo-runtime. These tests run only with it (make interop).
+// The peer is the published Python package ai-dynamo-runtime. The interop tests require this package (make interop).
 var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo-runtime")
 
 // peer is a process of the peer that prints lines.

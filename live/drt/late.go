@@ -70,7 +70,7 @@ func (c *callers) callItself(ctx context.Context) error {
 	}
 	select {
 	case a := <-e.arrival:
-		e.arrival <- a // for withdrawCall, which closes the connection
+		e.arrival <- a // withdrawCall receives the arrival and closes the connection
 		return a.err
 	case <-ctx.Done():
 		return ctx.Err()

@@ -18,7 +18,7 @@ type journey struct {
 	rc     cancel.Context
 	rq     *Request
 	route  Route
-	left   int // remaining migrations
+	left   int // number of migrations that are still allowed
 	// Remaining moves before the first item, and whether an item has arrived.
 	unbegun int
 	began   bool
@@ -74,7 +74,7 @@ func (j *journey) takeMove(err error) bool {
 	switch {
 	case j.unbegun > 0 && !j.began && isSilent(err):
 		j.unbegun--
-	case j.left > 0 && mayMigrate(err) && (j.began || !errors.Is(err, errUnsettled)): // with errUnsettled, no instance can be reached
+	case j.left > 0 && mayMigrate(err) && (j.began || !errors.Is(err, errUnsettled)): // after errUnsettled no instance can be reached
 		j.left--
 	default:
 		return false

@@ -27,7 +27,7 @@ type natsPlane struct {
 	config *Config
 
 	mu       sync.Mutex
-	services map[string]*natsService // by name
+	services map[string]*natsService // micro services by name
 	back     time.Time               // when the connection was last lost or restored
 	up       context.Context         // ends when the connection is lost
 	down     context.CancelFunc

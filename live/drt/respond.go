@@ -197,7 +197,7 @@ func (r *respondent) forwardItems(items iter.Seq2[Item, error], w *frameWriter, 
 			return !r.rc.IsKilled() && w.isWhole()
 		case <-ticks:
 			if !r.serving.alive() {
-				continue // without heartbeats, the caller times out
+				continue // the caller times out because it gets no heartbeats
 			}
 			if err := w.beat(); err != nil {
 				r.killBroken(err)

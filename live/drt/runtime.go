@@ -69,7 +69,7 @@ type Runtime struct {
 	guarded  map[string]bool          // keys of this runtime that are watched
 	poke     bell.Bell                // asks to check the lease now
 
-	announced map[string]json.RawMessage // by key
+	announced map[string]json.RawMessage // announced values by key
 	lines     map[callerID]*line
 }
 

@@ -32,7 +32,7 @@ type Stream struct {
 	Admitted time.Time
 
 	place place
-	rc    cancel.Context // of this call only
+	rc    cancel.Context // context of this call only
 	conn  net.Conn
 	from  *wire.Reader
 	wait  vigil
@@ -41,7 +41,7 @@ type Stream struct {
 	journey *journey               // nil: the request does not migrate
 	after   atomic.Pointer[Stream] // the stream that continues this stream
 
-	writing  sync.Mutex  // serializes signals
+	writing  sync.Mutex  // serializes the writing of signals
 	final    atomic.Bool // the worker has sent its last item
 	unwanted atomic.Bool // the caller has left
 	closed   chan struct{}

@@ -27,12 +27,12 @@ const pooled = 16
 // NATS.
 type tcpPlane struct {
 	config *Config
-	nats   *natsPlane // for workers without a TCP address
+	nats   *natsPlane // used for workers without a TCP address
 
 	mu      sync.Mutex
 	closed  bool
 	idle    map[string][]net.Conn // connections of callers, by address
-	serving map[string]*serving   // by path
+	serving map[string]*serving   // served instances by path
 	server  *tcp.Server           // nil unless an endpoint is served
 }
 
@@ -72,7 +72,7 @@ func (p *tcpPlane) servedAddress() string {
 }
 
 // serveInstance serves requests for an instance over the configured plane, each in a separate goroutine. The returned
-// function stops it.
+// function stops serving the instance.
 func (p *tcpPlane) serveInstance(s serving) (func(), error) {
 	if p.config.Plane != TCP {
 		return p.nats.serveInstance(s)

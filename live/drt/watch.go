@@ -16,7 +16,7 @@ type etcdWatch[T any] struct {
 	decode func(value []byte) (T, error) // errOther: the key is ignored
 	show   func(all []T)
 
-	known    map[string]watched[T] // by key
+	known    map[string]watched[T] // known values by key
 	revision int64                 // revision of known
 	cluster  uint64
 	doubt    time.Time // end of the time that doubtful values are kept; zero: no doubtful values

@@ -40,7 +40,7 @@ type Adapter struct {
 
 // AdapterOptions are the options of an adapter. The zero value is valid.
 type AdapterOptions struct {
-	Mode    Mode               // default Aggregated
+	Mode    Mode               // the default is Aggregated
 	Tracing *telemetry.Tracing // nil: spans are not exported
 	Log     *slog.Logger       // nil: no log
 }

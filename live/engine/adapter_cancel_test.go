@@ -63,7 +63,7 @@ func TestDecodeAborts(t *testing.T) {
 		e.generate = func(_ context.Context, _ *Request, rc GenContext, yield func(*Chunk, error) bool) {
 			rc.Stop()
 			<-rc.Stopped()
-			yield(&Chunk{}, nil) // no token
+			yield(&Chunk{}, nil) // a chunk without a token
 			if n := e.aborts.Load(); n != 0 {
 				t.Errorf("%s: %d aborts before the first token", how, n)
 			}

@@ -99,7 +99,7 @@ type KVEventSource struct {
 
 // ZmqSource is a socket with KV events.
 type ZmqSource struct {
-	Endpoint string // tcp://host:port
+	Endpoint string // an address tcp://host:port
 	Topic    string
 }
 
@@ -153,8 +153,8 @@ type ControlledEngine interface {
 	Control(ctx context.Context, name string, body []byte) ([]byte, error)
 }
 
-// LiveEngine is an Engine that reports whether its requests make progress. If not, its worker sends no heartbeats and
-// rejects requests, so that callers use other workers. Alive does not block.
+// LiveEngine is an Engine that reports whether its requests make progress. If Alive returns false, the worker sends
+// no heartbeats and rejects requests, so that callers use other workers. Alive does not block.
 type LiveEngine interface{ Alive() bool }
 
 // ActiveEngine is an Engine that reports the number of its active requests.

@@ -17,12 +17,12 @@ const abortLimit = time.Second
 
 // generation is one request in an engine, from Generate to its end.
 type generation struct {
-	cancel.Context // of the request
+	cancel.Context // context of the request
 	adapter        *Adapter
 	metadata       map[string]string
 	chunks         iter.Seq2[*Chunk, error]
 	ctx            context.Context
-	release        context.CancelFunc // of ctx
+	release        context.CancelFunc // releases ctx
 	span           *telemetry.Generation
 
 	pulled atomic.Bool   // the consumer has begun to read the sequence, or has left without reading
@@ -31,7 +31,7 @@ type generation struct {
 	done   chan struct{} // closed at the end of the sequence
 	quiet  chan struct{} // closed after the last call of Abort
 
-	yield    func(*Chunk, error) bool // of the consumer
+	yield    func(*Chunk, error) bool // yield function of the consumer
 	yielding bool                     // the consumer is running, and a panic is its own
 	stopped  bool                     // the request was stopped before the end of its sequence; set before done is closed
 

@@ -55,9 +55,9 @@ type disaggregated struct {
 	router  *PrefillRouter
 	ctx     context.Context
 	rc      cancel.Context
-	rq      Request // for the decode worker
+	rq      Request // request for the decode worker
 	headers map[string]string
-	child   cancel.Context // of the call to the prefill worker
+	child   cancel.Context // context of the call to the prefill worker
 	prefill iter.Seq2[*Chunk, error]
 
 	// Used if both workers get the request at once. If prefill fails while decode streams, its error is yielded,
@@ -187,8 +187,8 @@ func (d *disaggregated) notePrefill() {
 	}
 }
 
-// awaitPrefill waits for the end of prefill after a complete answer, at most prefillGrace. Otherwise it kills
-// prefill.
+// awaitPrefill waits for the end of prefill after a complete answer, at most prefillGrace. After this time
+// awaitPrefill kills prefill.
 func (d *disaggregated) awaitPrefill() {
 	defer d.rc.Unlink(d.child)
 	if d.over {

@@ -30,12 +30,12 @@ type Request struct {
 	MigrationLink   *TraceLink      `json:"migration_link,omitempty"` // set by routers only
 	// RequestTimestampMS is when the request first arrived, in milliseconds since 1970; nil if unknown.
 	RequestTimestampMS *float64 `json:"request_timestamp_ms,omitempty"`
-	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // health probe
+	HealthCheck        bool     `json:"_HEALTH_CHECK,omitempty"` // the request is a health probe
 	// Local is the data of a server in the same process about the request; nil: none. Local is not encoded.
 	Local *Local `json:"-"`
 }
 
-// Local is the data of a request for metrics. Engines ignore it.
+// Local is the data of a request for metrics. Engines ignore Local.
 type Local struct {
 	// Enough reports whether the reader has met its stop condition, so that a stop counts as a normal end; nil:
 	// unknown.

@@ -171,7 +171,7 @@ type canary struct {
 	after   time.Duration
 	limit   time.Duration
 
-	lastGood atomic.Int64 // Unix ns
+	lastGood atomic.Int64 // time of the last good probe in Unix ns
 	sick     atomic.Pointer[string]
 
 	quit     context.Context // ends when the canary stops

@@ -21,11 +21,11 @@ import (
 
 // WorkerConfig configures a worker. The zero value is valid for a process with settings in the environment.
 type WorkerConfig struct {
-	Namespace     string // default dynamo
-	Component     string // default backend
-	Endpoint      string // default generate
+	Namespace     string // the default is dynamo
+	Component     string // the default is backend
+	Endpoint      string // the default is generate
 	EndpointTypes string // comma-separated EndpointTypes; default chat,completions
-	Mode          Mode   // default Aggregated
+	Mode          Mode   // the default is Aggregated
 	ModelName     string // name in requests of users; default: the engine's name
 	ModelPath     string // directory of config.json and tokenizer.json for the card; "": no files
 
@@ -46,7 +46,7 @@ type WorkerConfig struct {
 	Publish func(PublisherContext) (KVEventSink, func(), error)
 	// WorkerLabel adds the label worker_id to the metrics.
 	WorkerLabel bool
-	// Ready is called when the worker is registered. If it returns an error, the worker ends.
+	// Ready is called when the worker is registered. If Ready returns an error, the worker ends.
 	Ready func(Ready) error
 
 	Tracing *telemetry.Tracing       // nil: from the environment

@@ -38,7 +38,7 @@ type question struct {
 	Kind   string  `json:"kind"` // "recovery"; not sent by the older release
 }
 
-// answer is an answer to a query. One field is set.
+// answer is an answer to a query. Exactly one field of an answer is set.
 type answer struct {
 	Tree   *listing `json:"TreeDump,omitempty"` // all cached blocks
 	Events *listing `json:"Events,omitempty"`   // events from the requested id on

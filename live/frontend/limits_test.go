@@ -43,7 +43,7 @@ func TestSlowSenders(t *testing.T) {
 		for _, conn := range slow {
 			b, err := io.ReadAll(conn)
 			if errors.Is(err, syscall.ECONNRESET) && len(b) == 0 {
-				continue // if the server closes the connection with unread bytes, its answer may be lost
+				continue // the answer may be lost if the server closes the connection with unread bytes
 			}
 			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 408 ")) && (c.answered || len(b) > 0) {
 				t.Errorf("%s: %q, %v, want 408 and an end", c.what, b, err)

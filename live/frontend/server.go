@@ -33,7 +33,7 @@ import (
 	"github.com/replay-llm/replay/live/telemetry"
 )
 
-// Models are the served models. A route.Catalog implements it.
+// Models are the served models. route.Catalog implements Models.
 type Models interface {
 	// Models lists the served models by name. The channel is closed when the list changes.
 	Models() ([]route.Served, <-chan struct{})
@@ -43,7 +43,7 @@ type Models interface {
 
 // Config configures a Server. Every field but Models is optional: its zero value means the default.
 type Config struct {
-	Models  Models              // required
+	Models  Models              // Models is required
 	Metrics *telemetry.Requests // nil: requests are not counted
 	Expose  http.Handler        // serves /metrics; nil: no /metrics
 	Tracing *telemetry.Tracing  // nil: spans are not exported
@@ -324,7 +324,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) (body []byte, 
 	_ = control.SetReadDeadline(time.Now().Add(s.config.ReadBody))
 	body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if err == nil {
-		// The deadline is for the body only. If it passed later, the client would seem to have left.
+		// The deadline is for the body only. If the deadline passed later, the client would seem to have left.
 		_ = control.SetReadDeadline(time.Time{})
 		return body, release, nil
 	}

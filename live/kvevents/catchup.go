@@ -112,7 +112,7 @@ type answer struct {
 	snapshot bool
 	steps    []step
 	state    uint64     // of a snapshot: the sequence number of the last batch that it includes
-	batches  []Received // of a snapshot
+	batches  []Received // batches of a snapshot
 }
 
 // applyAnswer applies a complete answer.
@@ -216,7 +216,7 @@ func (s *Subscriber) readAnswer(ctx context.Context, from uint64) (answer, error
 		if err != nil {
 			return answer{}, fmt.Errorf("after %d batches: %w", len(a.steps)+len(a.batches), err)
 		}
-		if len(m) == 4 { // from vLLM 0.32 on
+		if len(m) == 4 { // layouts of vLLM 0.32 and later
 			m = append(m[:1:1], m[2:]...)
 		}
 		if len(m) != 3 || len(m[1]) != 8 {

@@ -78,7 +78,7 @@ func TestTornSnapshot(t *testing.T) {
 	if err := s.Applied(within(t), 2); err != nil || from != 0 {
 		t.Fatalf("asked from %d: %v", from, err)
 	}
-	p.live(9, storedBatch(109)) // a gap
+	p.live(9, storedBatch(109)) // batch 9 leaves a gap
 	clears := Batch{HasRank: true, Events: []Event{{Kind: Cleared}}}
 	for range 3 {
 		if q, from = p.asked(t); from != 2 {
@@ -127,7 +127,7 @@ func TestAnswerWithRepeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := Batch{HasRank: true, Events: []Event{{Kind: Removed, Blocks: []uint64{100, 101}}}}
-	p.live(3, gone.Append(nil)) // a gap
+	p.live(3, gone.Append(nil)) // batch 3 leaves a gap
 	answer(1, 2)
 	if err := s.Applied(within(t), 4); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestHeals(t *testing.T) {
 		t.Errorf("%d blocks, want the live one; %+v", x.Size(), st)
 	}
 	answers.Store(true)
-	poll.Until(t, "12 blocks", func() bool { // batches continue
+	poll.Until(t, "12 blocks", func() bool { // later batches are applied
 		if x.Size() >= 12 {
 			return true
 		}

@@ -34,8 +34,8 @@ func (f findable) isKnown(x *Index) bool {
 	return x.Size() == len(f)
 }
 
-// After every event the index has exactly the blocks that the engine can find. This holds for an index from the first
-// event and for an index from a snapshot.
+// After every event the index has exactly the blocks that the engine can find. The test uses an index from the first
+// event and an index from a snapshot.
 func TestIndexKnowsWhatTheEngineFinds(t *testing.T) {
 	for seed := range uint64(passes(12)) {
 		l := newCopies(t, seed, 150, 12)

@@ -48,7 +48,7 @@ func Decode(payload []byte) (Batch, error) {
 // reader decodes untrusted msgpack: allocations are limited by the number of remaining bytes, and nesting by
 // maxDepth.
 type reader struct {
-	rest  []byte        // remaining bytes
+	rest  []byte        // bytes that are not read yet
 	lists arena[uint64] // memory for lists of hashes
 }
 

@@ -169,8 +169,8 @@ func sameFrames(t *testing.T, name string, got, want zmtp.Message) {
 	}
 }
 
-// A subscriber reads the same names, parents and token hashes from every layout of vLLM. This holds for live batches,
-// for answers, and for hashes as bytes.
+// A subscriber reads the same names, parents and token hashes from every layout of vLLM. The test uses live batches,
+// answers, and hashes as bytes.
 func TestLayoutsRead(t *testing.T) {
 	read := map[string][]Change{}
 	for _, layout := range []Layout{VLLM019, VLLM032, VLLM033} {

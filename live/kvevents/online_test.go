@@ -162,7 +162,7 @@ func stalled(t *testing.T, tee *kvevents.Tee) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	hello, err := hex.DecodeString("ff00000000000000017f" + "0300" + "4e554c4c" + strings.Repeat("00", 48) + // greeting
+	hello, err := hex.DecodeString("ff00000000000000017f" + "0300" + "4e554c4c" + strings.Repeat("00", 48) + // greeting of ZMTP
 		"0419" + "055245414459" + "0b536f636b65742d54797065" + "00000003" + "535542" + // READY of a SUB socket
 		"000101") // subscribes to all topics
 	if err != nil {
@@ -191,11 +191,11 @@ func TestStalledConsumerCostsNothing(t *testing.T) {
 		nobody   = "nobody publishes"
 		unheard  = "nobody listens"
 		neverHas = "a consumer that never reads"
-		runs     = 9 // of each mode
+		runs     = 9 // runs of each mode
 	)
 	run := func(how string) (ms float64, dropped uint64) {
 		c := config(t, 1, trace)
-		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: 4} // so that the passes determine the duration
+		c.Admission = loadgen.Admission{Mode: loadgen.Concurrency, MaxInFlight: 4} // the passes then determine the duration
 		c.Pools[0].Engine.BlockTokens = 2
 		c.Pools[0].Engine.Blocks = 30_000
 		c.Pools[0].Engine.Speedup, c.Pools[0].Engine.DecodeSpeedup = 10, 1

@@ -10,7 +10,7 @@ import (
 // cached tracks the cached blocks from the published events. For each block it stores the block's name, its parent's
 // name and the hash of its tokens.
 type cached struct {
-	blocks []cachedBlock // in the order of their first store
+	blocks []cachedBlock // cached blocks in the order of their first store
 	at     map[blockName]int32
 	gone   int // number of removed blocks that are still in blocks
 }
@@ -94,7 +94,7 @@ func (k *cached) closeGaps() {
 // rank, depth and order of their first store, so that parents precede their children. Blocks without a path to a root
 // are omitted.
 func (k *cached) orderedBlocks() []*cachedBlock {
-	roots := make(map[int32][]int32) // by rank
+	roots := make(map[int32][]int32) // indices of the roots by rank
 	child := make([]int32, len(k.blocks))
 	sibling := make([]int32, len(k.blocks)) // indexes + 1; 0: none
 	for i := range k.blocks {

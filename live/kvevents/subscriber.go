@@ -25,9 +25,9 @@ type Origin uint8
 
 // Values of Origin.
 const (
-	Live     Origin = iota // when it was published
-	Replayed               // from the batches that the publisher keeps
-	Snapshot               // in a snapshot
+	Live     Origin = iota // the batch was received when it was published
+	Replayed               // the batch is one that the publisher kept
+	Snapshot               // the batch is part of a snapshot
 )
 
 func (o Origin) String() string { return [...]string{"live", "replay", "snapshot"}[o] }
@@ -59,8 +59,8 @@ type SubscriberOptions struct {
 	Observe func(Received)
 	// Warn, if not nil, receives warnings about lost events and messages that cannot be decoded.
 	Warn func(string)
-	// Cut, if not nil, is called with a *LimitError when the publisher exceeds Limits. Then all its blocks are
-	// removed, and the subscriber ends. Nil: no limits.
+	// Cut, if not nil, is called with a *LimitError when the publisher exceeds Limits. Then all blocks of the
+	// publisher are removed, and the subscriber ends. Nil: no limits.
 	Cut    func(error)
 	Limits Limits
 	// Dial opens connections; nil: to any address.
@@ -103,7 +103,7 @@ type SubscriberStats struct {
 	Next        uint64 // sequence number of the next batch to apply
 	Live        uint64 // live batches applied
 	Replayed    uint64 // batches applied from the publisher's kept batches
-	Snapshots   uint64 // snapshots applied
+	Snapshots   uint64 // number of applied snapshots
 	Stale       uint64 // live batches that were already applied
 	Gaps        uint64 // gaps in the sequence numbers
 	Incomplete  uint64 // gaps that were not filled
@@ -162,7 +162,8 @@ func (s *Subscriber) updateStats(f func(*SubscriberStats)) {
 	f(&s.stats)
 }
 
-// nextSequence returns the sequence number of the next batch to apply. Only the subscriber's goroutine changes it.
+// nextSequence returns the sequence number of the next batch to apply. Only the subscriber's goroutine changes the
+// number.
 func (s *Subscriber) nextSequence() uint64 { return s.stats.Next }
 
 func (s *Subscriber) receiveAll(ctx context.Context) {

@@ -141,7 +141,7 @@ type Tee struct {
 	// Used by the publishing goroutine only.
 	next   uint64        // sequence number of the next batch
 	ring   *ring         // nil without a replay endpoint, like cached
-	cached *cached       // in OwnLayout
+	cached *cached       // cached blocks, only in OwnLayout
 	late   chan struct{} // closed when the latest delayed message is sent; nil: no delayed message
 }
 
@@ -154,7 +154,7 @@ type TeeStats struct {
 	Replays      uint64 // answers from the kept batches
 	Snapshots    uint64 // answers with a snapshot
 	Refused      uint64 // requests that could not be decoded
-	Subscribers  int    // current subscribers
+	Subscribers  int    // number of current subscribers
 }
 
 // NewTee opens the sockets and starts to publish.
@@ -343,7 +343,7 @@ func (t *Tee) send(m zmtp.Message) (missed int) {
 	}
 	before, sent := t.late, make(chan struct{})
 	t.late = sent
-	time.AfterFunc(late, func() { // in the order of the sequence numbers
+	time.AfterFunc(late, func() { // delayed messages keep the order of the sequence numbers
 		defer close(sent)
 		if before != nil {
 			<-before
@@ -358,7 +358,7 @@ func (t *Tee) newEvent(e *scheduler.KVEvent) Event {
 	if len(e.Removed) > 0 {
 		return Event{Kind: Removed, Blocks: e.Removed, Medium: mediumName(e.Tier)}
 	}
-	if len(e.Moved) > 0 { // for routers, a block in host memory is still cached
+	if len(e.Moved) > 0 { // routers still count a block in host memory as cached
 		return Event{Kind: Ignored, Blocks: e.Moved, Medium: cmp.Or(mediumName(e.Tier), "GPU")}
 	}
 	out := Event{

@@ -83,7 +83,7 @@ type Event struct {
 	LoRA    string     // name of the adapter; "": none
 	Objects [][]Object // multimodal objects of each block
 
-	Group, Window       int64 // of the event's cache
+	Group, Window       int64 // group and window of the event's cache
 	HasGroup, HasWindow bool
 	CacheKind           string // for example full_attention; "": not in the event
 }

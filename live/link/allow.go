@@ -89,7 +89,7 @@ func (a *allowed) checkAddress(address string) error {
 }
 
 func (a *allowed) has(ip netip.Addr) bool {
-	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // used by carriers, and by pods of some clusters
+	shared := netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10) // carriers and pods of some clusters use this range
 	switch {
 	case a.any,
 		// A dial of the unspecified address reaches this machine.

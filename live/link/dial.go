@@ -113,7 +113,7 @@ func (l *Links) CheckDial(address string) error {
 	return l.allowed.checkAddress(address)
 }
 
-// refusable is a connection on which the first line may be a refusal. One goroutine reads it.
+// refusable is a connection on which the first line may be a refusal. Only one goroutine reads a refusable.
 type refusable struct {
 	net.Conn
 	address string

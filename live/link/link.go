@@ -29,7 +29,8 @@ type Config struct {
 	Cert, Key, CA string
 	// Name is the name in the certificates of listeners; "": the dialled host.
 	Name string
-	// Token is a shared secret; "": none. Peers prove it and never send it. Token does not encrypt connections.
+	// Token is a shared secret; "": none. Peers prove the token and never send the token. Token does not encrypt
+	// connections.
 	Token string
 	// Insecure accepts every peer at listeners outside loopback.
 	Insecure bool

@@ -95,7 +95,7 @@ func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 	return c, raw.SetDeadline(time.Time{})
 }
 
-// refusalPrefix is the start of a refusal. No protocol of this project starts with it.
+// refusalPrefix is the start of a refusal. No protocol of this project starts with this prefix.
 const refusalPrefix = "replay: refused: "
 
 // sayRefusal sends the reason of a refusal to the peer.

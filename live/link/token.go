@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// tokenMagic begins a connection on which both sides prove a token. The dialer sends a nonce after it. The listener
-// answers with its own nonce and its proof for both nonces. Then the dialer sends its proof.
+// tokenMagic begins a connection on which both sides prove a token. The dialer sends a nonce after tokenMagic. The
+// listener answers with its own nonce and its proof for both nonces. Then the dialer sends its proof.
 const tokenMagic = "RPLYLNK1"
 
 const nonceSize = 32

@@ -19,7 +19,7 @@ const (
 type Answer struct {
 	Pieces      int // pieces of the stream with at least one token
 	First, Last time.Time
-	Gaps        []float64 // in seconds, between pieces
+	Gaps        []float64 // seconds between pieces
 	// Input, Output and Cached are the token counts of the server; -1: unknown.
 	Input, Output, Cached int
 	Done                  bool   // the answer is complete

@@ -33,7 +33,7 @@ const (
 	MetaFile  = "meta.json"
 
 	StatusOK        = "ok"
-	StatusCancelled = "cancelled" // by the client
+	StatusCancelled = "cancelled" // the client cancelled the request
 	StatusError     = "error"
 )
 

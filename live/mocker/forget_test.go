@@ -16,7 +16,7 @@ func TestForgetsPrompts(t *testing.T) {
 			a := quick(kind)
 			a.Speedup, a.Blocks = 5000, 4000
 			e := start(t, Options{Engine: a, KVEvents: events})
-			const rounds, atOnce, tokens = 60, 8, 6000 // 180,000 blocks
+			const rounds, atOnce, tokens = 60, 8, 6000 // the rounds store 180,000 blocks
 			for round := range rounds {
 				var all sync.WaitGroup
 				for i := range atOnce {

@@ -149,7 +149,7 @@ func sameBatches(t *testing.T, release string, got, want []kvevents.Batch, made 
 		}
 	}
 	_, limits := recordedRequests()
-	isTheirs := func(token uint32) bool { // in the recording, token n of the answer to request i is 100 (i+1) + n
+	isTheirs := func(token uint32) bool { // token n of the answer to request i is 100 (i+1) + n in the recording
 		i := int(token)/100 - 1
 		return i >= 0 && i < len(limits) && token%100 >= 1 && token%100 <= limits[i]
 	}

@@ -38,10 +38,10 @@ const DefaultModel = "mocker-model"
 
 // Options configure a mocker.
 type Options struct {
-	Model         string          // default DefaultModel
+	Model         string          // the default is DefaultModel
 	ContextLength int             // tokens of the longest prompt; default 8192
 	Engine        engineargs.Args // the zero value is engineargs.Default
-	Mode          engine.Mode     // default engine.Aggregated
+	Mode          engine.Mode     // the default is engine.Aggregated
 	// Adapters are names of LoRA adapters that requests may name as their model. The prompts of each adapter are
 	// cached separately. The number of adapters in use has no effect on speed.
 	Adapters []string
@@ -89,7 +89,7 @@ type Engine struct {
 	halt    context.CancelFunc        // nil: not started
 	ended   chan struct{}             // closed when the worker's loop ends
 	broken  error                     // the error that ended the worker's loop, nil after a requested end
-	streams map[sim.RequestID]*stream // of requests on the scheduler
+	streams map[sim.RequestID]*stream // streams of requests on the scheduler
 	idle    chan struct{}             // closed when streams is empty; nil: no goroutine waits
 	sink    engine.KVEventSink
 

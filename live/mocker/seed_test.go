@@ -53,7 +53,7 @@ func TestSeeds(t *testing.T) {
 }
 
 // An answer that is continued from its first part, for example on another worker, equals the uninterrupted answer.
-// This is tested with a seed, at temperature 0, and for one request id.
+// The test uses a seed, temperature 0, and one request id.
 func TestGoesOn(t *testing.T) {
 	one, other := start(t, Options{Engine: quick(engineargs.VLLM)}), start(t, Options{Engine: quick(engineargs.VLLM)})
 	for _, options := range []string{`{"seed":7}`, `{"temperature":0}`, ""} {

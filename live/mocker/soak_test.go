@@ -21,7 +21,7 @@ import (
 var soak = flag.Bool("soak", false, "have 10,000 requests in the mocker at once, and bound the memory")
 
 const (
-	soakTokens = 64      // of each answer
+	soakTokens = 64      // tokens of each answer
 	soakBytes  = 1 << 30 // limit of the memory that the process has from the system
 )
 
@@ -31,7 +31,7 @@ type ending int
 const (
 	toTheEnd ending = iota
 	stopping        // stops the request and reads on
-	leaving         // stops reading
+	leaving         // the consumer stops reading
 	killing         // kills the request and reads on
 )
 

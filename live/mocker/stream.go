@@ -17,7 +17,7 @@ import (
 // the number of tokens is stored until the reader draws the tokens.
 type stream struct {
 	rc     engine.GenContext
-	hashes []uint64  // of the blocks of the prompt
+	hashes []uint64  // hashes of the blocks of the prompt
 	text   *text     // nil if KV events have no tokens
 	room   *uint64   // room at which the decode worker waits for this prefill; nil: no room
 	notify bell.Bell // rings after each change
@@ -28,7 +28,7 @@ type stream struct {
 
 // progress is the current state of a stream.
 type progress struct {
-	tokens int // generated tokens
+	tokens int // number of generated tokens
 	reused int // cached prompt tokens
 	ended  bool
 	err    error // the error if the stream ended before its last token

@@ -9,12 +9,12 @@ import (
 )
 
 // texts has the tokens of the blocks of requests on the scheduler, for KV events with tokens. Only the worker's
-// goroutine uses it.
+// goroutine uses texts.
 type texts struct {
 	blockTokens int
 	live        map[sim.RequestID]*text
-	prompts     map[uint64]promptBlock // by the hash of the block's tokens
-	own         map[uint64]ownBlock    // by the name of a block that only one request has
+	prompts     map[uint64]promptBlock // prompt blocks by the hash of their tokens
+	own         map[uint64]ownBlock    // blocks of only one request, by name
 }
 
 // promptBlock is a block of the prompts of live requests.
@@ -34,7 +34,7 @@ type text struct {
 	tokens []uint32 // the prompt, and the part of the answer that was drawn so far
 	draw   sampler
 	lora   string
-	hashes []uint64 // of the prompt's blocks
+	hashes []uint64 // hashes of the prompt's blocks
 	prompt int      // number of full blocks of the prompt
 	known  int      // number of blocks that can be looked up
 	most   int      // number of full blocks of the prompt and the longest answer

@@ -106,7 +106,7 @@ func TestOverTCP(t *testing.T) {
 }
 
 // After a stop over TCP, the terminal has the reason cancelled and the number of tokens. After a kill, no chunk
-// follows. Each is counted once.
+// follows. Each stop or kill is counted once.
 func TestCancelOverTCP(t *testing.T) {
 	for _, kind := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang, engineargs.TRTLLM} {
 		s := onWorker(t, kind)

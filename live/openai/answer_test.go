@@ -52,8 +52,8 @@ func ask(t *testing.T, body string, target engine.Target) *whole {
 // script returns an engine that generates the tokens of a text.
 func script(text string) *drawing { return &drawing{script: openai.Tokenize(text)} }
 
-// An answer ends before a stop string or at a stop token, but not before min_tokens tokens. Then its engine is
-// stopped. The text of a stream is the same as the text of a whole answer.
+// An answer ends before a stop string or at a stop token, but not before min_tokens tokens. Then the engine of the
+// answer is stopped. The text of a stream is the same as the text of a whole answer.
 func TestStop(t *testing.T) {
 	const says = "the people of the world have many good books" // 9 tokens
 	for _, c := range []struct {

@@ -23,7 +23,7 @@ type choice struct {
 	text       []byte
 	ids        []uint32
 	probs      []tokenProb
-	reason     string // finish reason
+	reason     string // finish reason of the choice
 	stopReason []byte
 }
 

@@ -15,7 +15,7 @@ import (
 // or a word. fields collects the errors, one sentence each.
 type fields struct {
 	keys map[string]json.RawMessage // keys that have not been read
-	bad  []string                   // error sentences
+	bad  []string                   // error sentences of the body
 	at   string                     // place of the first error
 }
 

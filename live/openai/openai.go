@@ -2,8 +2,8 @@
 // makes engine requests of them, and writes responses, events and errors. If OpenAI and vLLM's server differ, it
 // follows vLLM's server.
 //
-// A server parses a body (Parse), finds the model and fits the request to it (Fit). Then it calls an engine.Target
-// (Answer.Generate) and writes the pieces (the Append methods of Answer).
+// A server parses a body (Parse), finds the model and fits the request to it (Fit). Then the server calls an
+// engine.Target (Answer.Generate) and writes the pieces (the Append methods of Answer).
 //
 // Read openai.go, fit.go, parse.go, fields.go, prompt.go, text.go, answer.go, choice.go,
 // logprobs.go, shape.go, error.go.
@@ -54,7 +54,7 @@ type Request struct {
 // Prompt is one prompt, given as text or as tokens.
 type Prompt struct {
 	Text   string   // "" if the prompt was given as tokens
-	Tokens []uint32 // never empty
+	Tokens []uint32 // at least one token
 	IsText bool
 }
 

@@ -9,8 +9,9 @@ import (
 )
 
 // words contains the words of the word tokens in alphabetical order. Each line has wordSize bytes. Each word is one
-// token at the beginning of a text and after a space. This is true for GPT-2, OpenAI's cl100k and o200k, Llama 2 and
-// 3, Qwen 3, Gemma 3 and DeepSeek V3. The same is true for all tokenizers that split at spaces.
+// token at the beginning of a text and after a space. The words are single tokens in GPT-2, OpenAI's cl100k and
+// o200k, Llama 2 and 3, Qwen 3, Gemma 3 and DeepSeek V3. The words are also single tokens in all tokenizers that
+// split at spaces.
 //
 //go:embed words.txt
 var words string

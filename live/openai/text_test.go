@@ -15,7 +15,7 @@ func TestTokenize(t *testing.T) {
 		"the":                              1,
 		"the people of the world":          5,
 		"The people":                       2, // " people" is a word, and "The" is three bytes
-		" the":                             1, // four bytes
+		" the":                             1, // " the" is four bytes
 		"hello":                            1,
 		"\n\n":                             2,
 		"the\nthe the":                     4,

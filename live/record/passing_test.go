@@ -205,7 +205,7 @@ func TestOddBodies(t *testing.T) {
 		fmt.Fprintf(w, `{"choices":[{"text":"%d %x %v"}],"usage":{"prompt_tokens":33,"completion_tokens":1}}`, n, sum.Sum(nil), err)
 	})
 	for _, body := range []string{
-		`{"prompt":"` + strings.Repeat("large ", 4<<20) + `","max_tokens":1}`, // 24 MB
+		`{"prompt":"` + strings.Repeat("large ", 4<<20) + `","max_tokens":1}`, // a body of 24 MB
 		"no JSON", "", `{"prompt":["a","b"]}`, `{"prompt":{"of":7}}`, "\x00\xff\xfe", `{"messages":"none"}`,
 	} {
 		_, _, text := r.post(t, r.url, body)

@@ -44,7 +44,7 @@ func WarnOfKey(path string) string {
 
 // prompt is the hashed prompt of a request, without its text.
 type prompt struct {
-	tokens int // 0: unknown
+	tokens int // 0 means unknown
 	blocks []uint64
 }
 

@@ -25,7 +25,7 @@ import (
 
 // Options configure a proxy.
 type Options struct {
-	Upstreams     []*url.URL // used in turn
+	Upstreams     []*url.URL // upstreams are used in turn
 	Key           []byte     // key of the hashes
 	BlockTokens   int        // tokens of a hashed block
 	Tokenizer     string     // path of a tokenizer.json; "": blocks are runs of bytes
@@ -50,7 +50,7 @@ type Proxy struct {
 	buffers sync.Pool
 }
 
-// New makes a proxy. Serve starts it.
+// New makes a proxy. Serve starts the proxy.
 func New(o Options) (*Proxy, error) {
 	h, err := newHashers(&o, min(4, runtime.GOMAXPROCS(0)))
 	if err != nil {

@@ -274,7 +274,7 @@ func TestParts(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		r.post(t, r.url, `{"prompt":"a","max_tokens":1}`)
 		part := fmt.Sprintf("part-%04d", n)
-		poll.Until(t, part+" is written", func() bool { // without the wait, both requests would be in one write
+		poll.Until(t, part+" is written", func() bool { // otherwise both requests would be in one write
 			text, err := os.ReadFile(filepath.Join(r.dir, part, measure.TraceFile))
 			return err == nil && len(text) > 0
 		})

@@ -178,7 +178,7 @@ func (p *Pool) followCaches(c drt.Card, card *engine.ModelCard) error {
 	var told struct {
 		Runtime struct {
 			Data struct {
-				Sources []kvevents.Source `json:"kv_events"` // kvevents.SourcesKey
+				Sources []kvevents.Source `json:"kv_events"` // the key is kvevents.SourcesKey
 			} `json:"runtime_data"`
 		} `json:"runtime_config"`
 	}

@@ -1,5 +1,5 @@
 // Package standalone serves a mocker without etcd and NATS, with the HTTP server of the frontend. The packages vllm
-// and sglang build on it.
+// and sglang build on this package.
 package standalone
 
 import (
@@ -35,12 +35,12 @@ type Options struct {
 	// Proven reports whether every client is authenticated. An authenticated client may replace Faults at
 	// httpfault.Path, like a client on loopback.
 	Proven  bool
-	Faults  *httpfault.Faults // nil: none
+	Faults  *httpfault.Faults // nil means no faults
 	Aliases []string          // additional names of the model
 	APIKeys []string          // keys for the header Authorization: Bearer below /v1; none: no key is required
 
 	Tokenize func(text string) []uint32 // nil: openai.Tokenize
-	Log      *slog.Logger               // nil: none
+	Log      *slog.Logger               // nil means no log
 }
 
 // Server serves one engine.
@@ -48,7 +48,7 @@ type Server struct {
 	Options Options
 	Metrics *telemetry.Metrics
 	Engine  *mocker.Engine
-	Served  route.Served // the model
+	Served  route.Served // the served model
 	// Rejected counts a request that a queue limit rejected.
 	Rejected func(reason string)
 
@@ -110,7 +110,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown stops accepting requests and waits for the requests in flight until ctx ends. Then it stops the engine.
+// Shutdown stops accepting requests and waits for the requests in flight until ctx ends. Then Shutdown stops the
+// engine.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.Front.Shutdown(ctx)
 	return errors.Join(err, s.Engine.Cleanup(context.WithoutCancel(ctx)))

@@ -7,8 +7,8 @@ type Pass struct {
 	Running, Waiting int       // requests after the pass
 	Held, Blocks     int       // KV blocks in use, and all KV blocks
 	PromptTokens     int       // prompt tokens of requests that got their first token
-	Generated        int       // generated tokens
-	Preempted        int       // preempted requests
+	Generated        int       // number of generated tokens
+	Preempted        int       // number of preempted requests
 	Firsts           []float64 // seconds from the arrival of a request to its first token
 	Gaps             []float64 // seconds between the tokens of requests
 	// LoRA adapters of the running and the waiting requests, sorted by name.
@@ -27,7 +27,7 @@ func (p *Pass) observeTimes(first, gap prometheus.Observer) {
 
 // Request describes a finished request. Times are in seconds.
 type Request struct {
-	Prompt, Cached, Generated, Limit int     // tokens
+	Prompt, Cached, Generated, Limit int     // numbers of tokens
 	Queued, Prefill, Decode, Total   float64 // time in the queue, from admission to first token, from first to last token, and in all
 	Preemptions                      int
 }

@@ -113,7 +113,7 @@ func errorTypes() []string {
 	return []string{"deserialization", "invalid_message", "response_stream", "generate", "publish_response", "publish_final"}
 }
 
-// Endpoint makes the metrics of an endpoint. All are 0.
+// Endpoint makes the metrics of an endpoint. All metrics start at 0.
 func (m *Metrics) Endpoint(n Name) *Endpoint {
 	k := maker{m.registry, n.labelSet()}
 	e := &Endpoint{

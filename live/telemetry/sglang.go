@@ -51,7 +51,7 @@ type SGLangConfig struct {
 	Blocks      int // number of pages
 }
 
-// SGLang makes the metrics of one engine. All are 0.
+// SGLang makes the metrics of one engine. All metrics start at 0.
 func (m *Metrics) SGLang(c SGLangConfig) *SGLang {
 	k := maker{m.registry, prometheus.Labels{"model_name": c.Model, "engine_type": "unified", "tp_rank": "0", "pp_rank": "0", "moe_ep_rank": "0"}}
 	gauge := func(name, help string) prometheus.Gauge { return k.newGauge("sglang:"+name, help).WithLabelValues() }

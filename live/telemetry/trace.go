@@ -100,7 +100,7 @@ func (t *Tracing) Close(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Span is a span. The caller must end it.
+// Span is a span. The caller must end each Span.
 type Span struct{ trace.Span }
 
 // Fail marks the span as failed.

@@ -219,7 +219,7 @@ func TestTruthy(t *testing.T) {
 type sink struct {
 	collector.UnimplementedTraceServiceServer
 	mu   sync.Mutex
-	seen []string // service/span
+	seen []string // names in the form service/span
 }
 
 func (s *sink) Export(_ context.Context, rq *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {

@@ -96,11 +96,11 @@ type VLLMConfig struct {
 	Blocks        int
 	PrefixCaching bool
 	Longest       int     // maximum tokens of prompt and answer
-	Utilization   float64 // used share of the GPU's memory
+	Utilization   float64 // share of the GPU's memory that vLLM uses
 	MaxAdapters   int     // maximum number of LoRA adapters in use; 0: no adapters
 }
 
-// VLLM makes the metrics of one engine. All are 0.
+// VLLM makes the metrics of one engine. All metrics start at 0.
 func (m *Metrics) VLLM(c VLLMConfig) *VLLM {
 	labels := prometheus.Labels{"engine": "0", "model_name": c.Model}
 	k := vllmMaker{maker{m.registry, labels}, float64(time.Now().UnixNano()) / 1e9}

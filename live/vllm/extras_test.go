@@ -133,7 +133,8 @@ func TestAdaptersAtRunTime(t *testing.T) {
 	expect(t, serve(t)+"/v1/load_lora_adapter", `{"lora_name":"sql","lora_path":"/x"}`, 404, "Not Found")
 }
 
-// With PlausibleTools, the engine generates the tokens of a tool call. Without it, requests with tools are rejected.
+// With PlausibleTools, the engine generates the tokens of a tool call. Without PlausibleTools, requests with tools
+// are rejected.
 func TestPlausibleTools(t *testing.T) {
 	const ask = `{"messages":[{"role":"user","content":"t1"}],"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","required":["a"],"properties":{"a":{"enum":[7]}}}}}]`
 	url := serve(t, func(o *vllm.Options) { o.PlausibleTools = true })

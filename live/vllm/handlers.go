@@ -192,7 +192,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	standalone.WriteJSON(w, http.StatusOK, list)
 }
 
-// knows reports whether a model is served. If not, it writes an error response.
+// knows reports whether a model is served. If a model is not served, knows writes an error response.
 func (s *Server) knows(w http.ResponseWriter, name string) bool {
 	_, ok := s.Find(name)
 	if !ok {

@@ -55,10 +55,10 @@ func requests() []string {
 		ask(`[`+ids(c)+`,`+ids([2]int{9, 20})+`]`, `"max_tokens":11`),
 		ask(ids(a), `"max_tokens":4,"temperature":0`),
 		ask(ids(a), `"max_tokens":0`),
-		ask(ids([2]int{1, 600}), `"max_tokens":5`), // too long
-		ask(ids(c), `"max_tokens":5,"n":0`),        // rejected
-		ask(ids(c), `"max_tokens":5,"top_p":7`),    // rejected
-		`{"model":"none","prompt":[1],"n":1}`,      // unknown model
+		ask(ids([2]int{1, 600}), `"max_tokens":5`), // the prompt is too long
+		ask(ids(c), `"max_tokens":5,"n":0`),        // n is rejected
+		ask(ids(c), `"max_tokens":5,"top_p":7`),    // top_p is rejected
+		`{"model":"none","prompt":[1],"n":1}`,      // the model is unknown
 		ask(ids(c), `"min_tokens":3,"max_tokens":3`),
 		// Four prompts that grow until two of them are preempted.
 		ask(`[`+ids([2]int{11, 200})+`,`+ids([2]int{12, 200})+`,`+ids([2]int{13, 200})+`,`+ids([2]int{14, 200})+`]`, `"max_tokens":300`),

@@ -39,7 +39,7 @@ type Server struct {
 	adapters *vllmpaths.Adapters
 	transfer *vllmpaths.Transfer
 	plain    bool // requests with tools are rejected
-	dev      bool // Options.DevMode
+	dev      bool // value of Options.DevMode
 }
 
 // Start starts an engine and returns a server for it. The server does not listen yet.

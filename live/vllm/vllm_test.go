@@ -44,7 +44,7 @@ func sample(t *testing.T, url, name string) float64 {
 }
 
 // A request that a stop string ended has the reason stop. A request of a client that disconnected has the reason
-// abort. vLLM's server does the same.
+// abort. vLLM's server reports the same reasons.
 func TestReasons(t *testing.T) {
 	success := func(reason string) string {
 		return `vllm:request_success_total{engine="0",finished_reason="` + reason + `",model_name="tiny"}`

@@ -21,7 +21,7 @@ import (
 type jointFit struct {
 	name   string
 	folder string   // folder of the runs, below the folder of data
-	fitted []string // runs
+	fitted []string // runs that the fit uses
 	judged []judgedRun
 	flags  []string // flags of replay validate
 	sheets []string // flags of replay calibrate with the GPU and the model; nil: h100

@@ -25,7 +25,7 @@ type server struct {
 	path      string                               // path below the folder of data
 	format    func(path string) ([]request, error) // nil: turns in a closed loop
 	engine    string
-	hardware  string // in the format of hardware.ParseFit
+	hardware  string // hardware in the format of hardware.ParseFit
 	operators string // settings of the measured operators, such as weights=nvfp4&engine=sglang; "": the GPU has no measured operators
 	pods      int
 	inFlight  int // concurrency of a closed loop; 0: open loop
@@ -36,7 +36,7 @@ type server struct {
 	summary   string // file below the folder of data with the mean and p99 of itl_ms; "": none
 	halves    bool   // calibrate is fitted to the first half of the requests and judged by the second half
 
-	requests []request           // in order of arrival
+	requests []request           // requests in order of arrival
 	turns    *calibrate.Measured // turns of a closed loop; nil: open loop
 	itl      metric
 }

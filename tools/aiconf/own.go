@@ -32,7 +32,7 @@ func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answ
 		}
 		r.tokens /= float64(tp)
 		keepBest(a.one, tp, r)
-		if !closed { // at even gaps, the queue of two pools still grows when the last request arrives
+		if !closed { // the queue of two pools still grows when the last request arrives at even gaps
 			continue
 		}
 		for _, s := range q.splits(tp) {

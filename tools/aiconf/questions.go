@@ -7,7 +7,7 @@ type question struct {
 	model, checkpoint string   // names of replay and of aiconfigurator
 	gpu               string   // name of replay
 	gpus              int      // GPUs of the cluster; aiconfigurator divides them into replicas
-	input, output     int      // in tokens
+	input, output     int      // lengths in tokens
 	ttft, tpot        int      // limits in ms
 	tps               []int    // tensor parallelisms to rank
 	flags             []string // flags of replay for values that aiconfigurator reads from the checkpoint

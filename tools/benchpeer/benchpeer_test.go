@@ -72,7 +72,7 @@ func table(t *testing.T, ours, theirs string, flags ...string) (code int, line s
 }
 
 // Every release runs once, and this program runs once to warm up. Then this program and the fastest release run
-// alternately. Here one release is the fastest by both figures.
+// alternately. In this test, one release is the fastest by both figures.
 func TestPairs(t *testing.T) {
 	code, line, calls := table(t, `say 2 7`, `
 case $version in

@@ -20,7 +20,7 @@ import (
 type program struct {
 	name    string
 	argv    []string // absolute path of the command, and its first arguments
-	tail    []string // last arguments
+	tail    []string // last arguments of the command
 	env     []string // additional environment variables
 	timeout time.Duration
 }
@@ -38,16 +38,16 @@ type figure int
 
 const (
 	simulation figure = iota // time in the report
-	command                  // from start to exit
+	command                  // time from start to exit
 )
 
 func (f figure) String() string { return [...]string{"simulation", "command"}[f] }
 
 // outcome is the result of one run.
 type outcome struct {
-	took      [2]time.Duration // by figure
+	took      [2]time.Duration // times by figure
 	peakMiB   float64          // resident memory, including the children of the command
-	completed int              // requests
+	completed int              // number of completed requests
 	// unfinished is why the run was stopped early; "": it finished. The numbers of an unfinished run are lower
 	// bounds.
 	unfinished string

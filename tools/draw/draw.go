@@ -17,7 +17,7 @@ type Workload struct {
 	Seed  uint64
 	Tags  Tags
 	Trace string   // content of the trace file; "" for a synthetic workload
-	Args  []string // without the trace and the report
+	Args  []string // arguments without the trace and the report
 	// Profile is a file of pass times, if the engines use one; nil: none.
 	Profile []byte
 	Plan    *Schedule // schedule of a planner; nil: none
@@ -120,7 +120,8 @@ func (t *Tags) Add(tag string) {
 // Has reports whether the workload has the tag.
 func (t *Tags) Has(tag string) bool { return slices.Contains(*t, tag) }
 
-// Match reports whether the workload has all tags of only and no tag of skip. Both lists are separated by commas.
+// Match reports whether the workload has all tags of only and no tag of skip. only and skip are lists of tags,
+// separated by commas.
 func (t *Tags) Match(only, skip string) bool {
 	missing := func(tag string) bool { return tag != "" && !t.Has(tag) }
 	return !slices.ContainsFunc(strings.Split(only, ","), missing) && !slices.ContainsFunc(strings.Split(skip, ","), t.Has)

@@ -98,7 +98,7 @@ func (d *Drawer) drawInput(s shape, ids []uint64) int {
 // addRecord adds a line to the trace.
 func (d *Drawer) addRecord(record map[string]any) { d.Trace += formatObject(record) + "\n" }
 
-// drawFlat draws single requests. Some arrive at the same time, and some are out of order.
+// drawFlat draws single requests. Some requests arrive at the same time, and some are out of order.
 func (d *Drawer) drawFlat(s shape) (largest int) {
 	at := 0.0
 	for range s.requests {

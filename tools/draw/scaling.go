@@ -13,7 +13,7 @@ type Schedule struct {
 	Engines      []string `json:"engines"` // arguments of one pool, or of the prefill and the decode pool
 	Workers      []int    `json:"workers"` // workers of each pool
 	RouterMode   string   `json:"router_mode"`
-	RouterConfig string   `json:"router_config"` // "": defaults
+	RouterConfig string   `json:"router_config"` // "" means the defaults
 	Calls        []Call   `json:"calls"`
 	Out          string   `json:"out"` // path of the results
 }
@@ -21,7 +21,7 @@ type Schedule struct {
 // Call is one call of a planner.
 type Call struct {
 	Do      string  `json:"do"`      // advance, scale or drain
-	Until   float64 `json:"until"`   // for advance, in ms
+	Until   float64 `json:"until"`   // end of an advance, in ms
 	Prefill int     `json:"prefill"` // for scale, in workers; ignored without a prefill pool
 	Decode  int     `json:"decode"`
 }

@@ -215,7 +215,7 @@ func (s *sketch) drawLine(flag string) {
 }
 
 // drawBase selects the first version of a line. drawBase prefers a corpus line of this verb with the flag. Otherwise
-// it combines a line of this verb with the parts of another verb's line with the flag.
+// drawBase combines a line of this verb with the parts of another verb's line with the flag.
 func (s *sketch) drawBase(flag string) {
 	own := s.lines[s.verb]
 	with := slices.DeleteFunc(slices.Clone(own), func(parts []part) bool {

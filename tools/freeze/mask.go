@@ -39,7 +39,7 @@ func listMasks() []mask {
 
 // cleanText replaces the parts of a text that differ between runs.
 func cleanText(masks []mask, text []byte) []byte {
-	if bytes.IndexByte(text, 0) >= 0 { // binary data
+	if bytes.IndexByte(text, 0) >= 0 { // binary data is not changed
 		return text
 	}
 	for _, m := range masks {

@@ -97,7 +97,7 @@ func listEvictions() (all []comparison) {
 	for _, x := range []struct {
 		program, kind string
 		most          int // maximum characters in the tree
-		abs           int // balance_abs_threshold
+		abs           int // balance_abs_threshold of the gateway
 		extra         []string
 	}{{"sglang-router", "sglang", 1500, 8, nil}, {"vllm-router", "vllm", 6000, 2, nil}, {"smg", "sglang", 6000, 8, []string{steadyWorkers}}} {
 		all = append(all, comparison{
@@ -125,7 +125,7 @@ func (c *comparison) file() string { return strings.ReplaceAll(c.name(), " ", "-
 // result is the outcome of a comparison.
 type result struct {
 	equal, differ, drawn int
-	first                string // first difference
+	first                string // description of the first difference
 	lines                []string
 }
 
@@ -388,7 +388,7 @@ func (p *pass) release(i int) error {
 	if err := <-x.done; err != nil {
 		return err
 	}
-	time.Sleep(2 * time.Millisecond) // until the gateway no longer counts the request
+	time.Sleep(2 * time.Millisecond) // wait until the gateway no longer counts the request
 	p.seen.Running[x.worker]--
 	p.lines = append(p.lines, fmt.Sprintf("finish %d", x.id))
 	return nil

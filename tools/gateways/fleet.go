@@ -112,7 +112,7 @@ func (f *fleet) addProxy(target *url.URL) error {
 	}
 	f.port = listener.Addr().(*net.TCPAddr).Port
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "load") || r.URL.Path == "/metrics" { // without load reports of the servers, the gateway counts requests itself
+		if strings.Contains(r.URL.Path, "load") || r.URL.Path == "/metrics" { // the gateway counts requests itself if servers do not report their load
 			http.NotFound(w, r)
 			return
 		}
@@ -213,7 +213,7 @@ func (f *fleet) startGateway(program string, args []string) error {
 		if r, err := http.Get(f.gateway + "/health"); err == nil {
 			r.Body.Close()
 			if r.StatusCode == http.StatusOK {
-				time.Sleep(2 * time.Second) // until the gateway has read the models of all servers
+				time.Sleep(2 * time.Second) // wait until the gateway has read the models of all servers
 				return nil
 			}
 		}

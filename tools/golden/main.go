@@ -122,7 +122,7 @@ func (t *tally) checkAll(ctx context.Context, binary, dir string, cases []refere
 // tally counts cases by family. The cases of a family differ only in their trace.
 type tally struct {
 	out      io.Writer
-	families []string // in the order of their first cases
+	families []string // families in the order of their first cases
 	counts   map[string]*count
 	total    count
 	fused    int // fused operations, which round differently on another architecture

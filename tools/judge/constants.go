@@ -90,7 +90,7 @@ func fitsOf(all []Outcome) (fits []accuracy.Constants) {
 	return fits
 }
 
-// leaveOut calls fit for all servers. Then it leaves out each model and each GPU generation, and judges by the
+// leaveOut calls fit for all servers. Then leaveOut holds out each model and each GPU generation, and judges by the
 // held-out servers.
 func leaveOut(all []Outcome, fit func(name string, fitted, judged []Outcome)) {
 	fit("all servers", all, all)

@@ -84,9 +84,9 @@ func (r *Row) quantization() string {
 	return ""
 }
 
-// narrowCache reports whether the KV cache is FP8. This is so for quantized rows of InferenceX with TensorRT-LLM, and
-// for its FP8 weights per tensor. The KV cache is also FP8 for DeepSeek with SGLang, and with sparse attention on
-// Blackwell.
+// narrowCache reports whether the KV cache is FP8. With TensorRT-LLM the KV cache is FP8 for quantized rows of
+// InferenceX, and for FP8 weights per tensor. The KV cache is also FP8 for DeepSeek with SGLang, and with sparse
+// attention on Blackwell.
 func (r *Row) narrowCache() bool {
 	m := listModels()[r.Model]
 	if m.family == "gpt-oss" || r.Precision != "fp8" && r.Precision != "fp4" {

@@ -129,7 +129,7 @@ func (s *settings) runAll() <-chan ending {
 // totals counts runs by their result.
 type totals struct {
 	ended  map[kind]int
-	errors map[string]int // by name
+	errors map[string]int // number of errors by name
 }
 
 func (t *totals) addEnding(e ending) {

@@ -16,9 +16,9 @@ import (
 type kind int
 
 const (
-	reported kind = iota // with a report
-	refused              // with a known error
-	wrong                // with an unknown error, or with a report that omits requests
+	reported kind = iota // the run ended with a report
+	refused              // the run ended with a known error
+	wrong                // the run ended with an unknown error, or with a report that omits requests
 	panicked
 	late    // ended only after its time limit
 	endless // did not end even then

@@ -59,7 +59,7 @@ func (x *trial) run(ctx context.Context) (e ending) {
 
 func (x *trial) streams() replay.Streams { return replay.Streams{Stdin: strings.NewReader(x.Trace)} }
 
-// runStepwise replays x like a planner, with x.steps steps. Then it runs to the end.
+// runStepwise replays x like a planner, with x.steps steps. Then the replay runs to its end.
 func (x *trial) runStepwise(ctx context.Context) (*harness.Result, error) {
 	s, err := x.spec.Steps(ctx, x.streams())
 	if err != nil {

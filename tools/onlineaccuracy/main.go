@@ -89,7 +89,7 @@ func (t *trial) measureRow(runs int) (row string, ok bool, err error) {
 // noisy is the p99 overshoot of passes in ms above which a machine counts as busy.
 const noisy = 1.0
 
-// meanTTFT returns a value of a report. The functions below do the same.
+// meanTTFT returns the mean TTFT of a report. The functions below return further values of a report.
 func meanTTFT(r *collector.Report) float64   { return r.TTFT.Mean }
 func medianITL(r *collector.Report) float64  { return r.ITL.Median }
 func meanE2E(r *collector.Report) float64    { return r.E2E.Mean }
@@ -135,8 +135,8 @@ func (v *verdict) shareAbove(of func(*collector.Report) float64) float64 {
 // fastest is the maximum share by which an open-loop run may be faster than its twin.
 const fastest = 0.01
 
-// compareTimes compares the duration with its bounds. If they have bounds, it also compares request times and prefix
-// reuse.
+// compareTimes compares the duration with its bounds. If request times and prefix reuse have bounds, compareTimes
+// compares them too.
 func (v *verdict) compareTimes(t *trial) []string {
 	b := &t.bounds
 	d := v.shareAbove(durationMS)

@@ -143,7 +143,7 @@ func (j *judge) matchOutcomes(ctx context.Context, w *draw.Workload, job any, pa
 		}
 		seen[fmt.Sprint(theirs.seen, fingerprintOf(theirs.report))]++
 	}
-	rare := 0 // if some outcomes occur only once, further outcomes probably exist
+	rare := 0 // outcomes that occur only once show that further outcomes probably exist
 	for _, times := range seen {
 		if times == 1 {
 			rare++

@@ -40,7 +40,7 @@ type difference struct {
 
 // tick is the input of a tick, and the decision of the planner.
 type tick struct {
-	Now     sim.Time        `json:"now"` // in ms
+	Now     sim.Time        `json:"now"` // time in ms
 	Workers int             `json:"workers"`
 	Ready   int             `json:"ready"`
 	Passes  [][11]float64   `json:"passes,omitempty"`

@@ -1,12 +1,13 @@
-// Command parityplanner compares scaler: dynamo-planner with the planner of NVIDIA Dynamo. Both get the same metrics
-// at each tick of replays. The command compares the wanted numbers of workers.
+// Command parityplanner compares scaler: dynamo-planner with the planner of NVIDIA Dynamo. Scaler and planner get the
+// same metrics at each tick of replays. The command compares the wanted numbers of workers.
 //
 //	make parity-planner
 //	go run ./tools/parityplanner -python .venv/bin/python -only chat-hour -v
 //	go run ./tools/parityplanner -python .venv/bin/python -record tools/parityplanner/testdata    cases for the tests
 //
-// The planner runs in tools/dynamoplanner/planner.py, which lists its requirements. Without them, the tool prints one
-// line and ends with exit code 0. Read main.go, then runs.go (the replays) and case.go (recorded cases).
+// The planner runs in tools/dynamoplanner/planner.py, which lists its requirements. Without these requirements, the
+// tool prints one line and ends with exit code 0. Read main.go, then runs.go (the replays) and case.go (recorded
+// cases).
 package main
 
 import (
@@ -143,7 +144,7 @@ func (s *settings) start(ctx context.Context, config *autoscale.Config, workers 
 		return nil, err
 	}
 	loose := *config
-	loose.Min, loose.Max = 0, autoscale.MostWorkers // without limits, so that the planner's decision is visible
+	loose.Min, loose.Max = 0, autoscale.MostWorkers // no limits, so that the planner's decision is visible
 	if a.Scaler, err = autoscale.NewProcess(a.process, &loose, workers, 0); err != nil {
 		return nil, errors.Join(err, a.close(), errors.New(a.stderr.String()))
 	}

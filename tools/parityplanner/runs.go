@@ -88,8 +88,8 @@ func listGoals() []goal {
 	}
 }
 
-// listRuns returns every trace with every target. Each has runs for an aggregated pool, for each of two pools, and
-// for both pools together.
+// listRuns returns every trace with every target. Each pair of trace and target has runs for an aggregated pool, for
+// each of two pools, and for both pools together.
 func listRuns() []run {
 	var all []run
 	for _, s := range listSources() {

@@ -26,7 +26,7 @@ type tick struct {
 	Held     int          `json:"held,omitempty"`
 	Rates    []float64    `json:"rates,omitempty"` // requests, input tokens and output tokens per second
 	Each     [][3]float64 `json:"each,omitempty"`  // for each ready worker: waiting requests, running requests, share of KV blocks
-	Want     int          `json:"want"`            // wanted workers
+	Want     int          `json:"want"`            // number of wanted workers
 }
 
 // newTick returns a tick without the decision.

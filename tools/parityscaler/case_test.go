@@ -16,7 +16,7 @@ func TestScalersEqualControllers(t *testing.T) {
 	for _, tc := range []struct {
 		path  string
 		kind  autoscale.Kind
-		least int // acts
+		least int // minimum number of acts
 	}{
 		{"testdata/hpa.jsonl", autoscale.HPA, 250},
 		{"testdata/keda.jsonl", autoscale.KEDA, 400},

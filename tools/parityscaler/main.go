@@ -1,5 +1,5 @@
-// Command parityscaler compares an autoscaler of this program with the controller that it simulates. Both get the
-// same random clusters. The command compares the wanted numbers of workers at each tick.
+// Command parityscaler compares an autoscaler of this program with the controller that it simulates. Autoscaler and
+// controller get the same random clusters. The command compares the wanted numbers of workers at each tick.
 //
 //	make parity-hpa N=300
 //	go run ./tools/parityscaler -oracle bin/hpaoracle -n 1 -seed 17 -v    one case
@@ -136,7 +136,7 @@ func (s *settings) ask(ctx context.Context, config *autoscale.Config, f func(aut
 		return err
 	}
 	loose := *config
-	loose.Min, loose.Max = 0, autoscale.MostWorkers // without limits, so that the controller's decision is visible
+	loose.Min, loose.Max = 0, autoscale.MostWorkers // no limits, so that the controller's decision is visible
 	oracle, err := autoscale.NewProcess(p, &loose, autoscale.Workers{}, 0)
 	if err == nil {
 		err = f(oracle)

@@ -41,7 +41,7 @@ type system struct {
 	model, gpu, slo string
 	rate            float64 // mean requests per second
 	burst           float64 // coefficient of variation of the gaps between arrivals
-	input, output   float64 // median tokens
+	input, output   float64 // median tokens of prompt and answer
 	spread          float64 // sigma of the lognormal lengths
 	requests        int
 	factor          float64 // factor on the pass times of the model

@@ -6,8 +6,8 @@
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
-// One question is also planned for prefill and decode workers with a tensor parallelism for each pool. For it, the
-// search must find as few GPUs as the exhaustive plan.
+// One question is also planned for prefill and decode workers with a tensor parallelism for each pool. For this
+// question, the search must find as few GPUs as the exhaustive plan.
 //
 // The tool prints a line for each question and the costs of both. A cost is a number of replayed requests. A replay
 // of a part of the workload counts only the requests of this part. The exit code is 1 if the search missed a

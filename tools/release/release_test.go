@@ -355,8 +355,8 @@ func TestCheckHeader(t *testing.T) {
 	}
 }
 
-// Wrong platforms, folders and licenses are rejected with an error that names the problem. These checks do not
-// require git.
+// Wrong platforms, folders and licenses are rejected with an error that names the problem. The checks of this test do
+// not require git.
 func TestRefusals(t *testing.T) {
 	if _, err := newRelease(t.TempDir(), "HEAD", []string{"plan9/amd64"}); err == nil || !strings.Contains(err.Error(), `"plan9/amd64": must be linux`) {
 		t.Error(err)

@@ -17,7 +17,7 @@ import (
 
 // checker contains the links of a site and their possible targets.
 type checker struct {
-	files   map[string]bool            // by path from the root of the site
+	files   map[string]bool            // existing files by path from the root of the site
 	anchors map[string]map[string]bool // anchors of each page
 	links   []link
 	wrong   []string

@@ -45,8 +45,8 @@ func (s *site) layOut() error {
 	return s.addNavigation()
 }
 
-// findPages finds the documents and their pictures. These are all files below docs, documents of the root (in the
-// folder project), and the files of the theme.
+// findPages finds the documents and their pictures. The documents are all files below docs, documents of the root (in
+// the folder project), and the files of the theme.
 func (s *site) findPages() error {
 	s.places = make(map[string]string)
 	for _, name := range []string{"ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"} {

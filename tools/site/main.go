@@ -3,7 +3,7 @@
 // of the runs in docs/explore.md. Sphinx renders the pages. Then the command checks every link and anchor, and that
 // no page loads a resource from a different host. CONTRIBUTING.md describes its use.
 //
-// MkDocs could replace only Sphinx (sphinx.go). This command would still generate pages and check the anchors and
+// MkDocs could replace only Sphinx (sphinx.go). Command site would still generate pages and check the anchors and
 // hosts of the finished pages. The search of MkDocs works on file:// only with the offline plugin of one theme. The
 // search of Sphinx does not require a plugin.
 //

@@ -62,7 +62,7 @@ func collectReports(in io.Reader, out io.Writer, step, file string) (err error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, into.Close()) }()
-	said := make(map[string]map[string][]string) // by package and test
+	said := make(map[string]map[string][]string) // output lines by package and test
 	lines := bufio.NewReader(in)
 	for {
 		line, end := lines.ReadBytes('\n')

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// reported contains go test reports about three packages. One has passing, failing and skipped tests, one does not
-// compile, and one has no tests.
+// reported contains go test reports about three packages. One package has passing, failing and skipped tests, one
+// does not compile, and one has no tests.
 const reported = `{"Action":"start","Package":"github.com/replay-llm/replay/a"}
 {"Action":"run","Package":"github.com/replay-llm/replay/a","Test":"TestGood"}
 {"Action":"output","Package":"github.com/replay-llm/replay/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}

@@ -88,7 +88,7 @@ type chat struct {
 }
 
 const (
-	hour          = 3600_000 // in ms
+	hour          = 3600_000 // length of an hour in ms
 	conversations = 800
 	longest       = 40_000 // prompt tokens at which a conversation ends
 )
@@ -111,8 +111,8 @@ func (c *chat) freshIDs(n int) []uint64 {
 	return ids
 }
 
-// makeHour generates conversations at a varying rate. Some start before the hour. Only the turns within the hour are
-// kept.
+// makeHour generates conversations at a varying rate. Some conversations start before the hour. Only the turns within
+// the hour are kept.
 func (c *chat) makeHour() []formats.Record {
 	for range conversations {
 		c.addConversation(c.drawStart())
@@ -123,7 +123,7 @@ func (c *chat) makeHour() []formats.Record {
 // drawStart draws a start time from a rate with two slow waves and five peaks of two minutes.
 func (c *chat) drawStart() float64 {
 	for {
-		at := c.random.Float64()*1.1 - 0.1 // as a share of the hour
+		at := c.random.Float64()*1.1 - 0.1 // time as a share of the hour
 		rate := 1 + 0.5*math.Sin(2*math.Pi*at) + 0.25*math.Sin(2*math.Pi*5*at)
 		for _, rush := range []float64{0.12, 0.31, 0.52, 0.56, 0.83} {
 			if at >= rush && at < rush+1.0/30 {

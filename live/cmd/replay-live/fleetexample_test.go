@@ -26,7 +26,7 @@ func readFleet(t *testing.T, name string, to any) string {
 }
 
 // The eight servers of examples/fleet have the addresses that llm-d's router and Prometheus use. This program accepts
-// their command line, and a server with it answers. The routers are not started.
+// the command lines of these servers, and the started servers answer. The routers are not started.
 func TestFleetExample(t *testing.T) {
 	var c struct {
 		Services map[string]struct {

@@ -110,7 +110,7 @@ type soakCrowd struct {
 	sent       int
 	whole      int
 	tokens     int
-	refused    map[string]int // by error type
+	refused    map[string]int // rejected requests by error type
 	wrong      []string
 }
 
@@ -141,7 +141,7 @@ func startClients(at string, streams int, calm func() bool) *soakCrowd {
 				default:
 				}
 				if kind := c.ask(at, r); kind != "" {
-					time.Sleep(time.Duration(50+r.IntN(200)) * time.Millisecond) // like real clients
+					time.Sleep(time.Duration(50+r.IntN(200)) * time.Millisecond) // real clients also pause between requests
 				}
 			}
 		})

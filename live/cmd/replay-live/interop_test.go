@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
-// The peer is the published Python package ai-dynamo. These tests run only with it (make interop).
+// The peer is the published Python package ai-dynamo. The interop tests require this package (make interop).
 var peerPython = flag.String("peer", "", "`python` that has the package ai-dynamo")
 
 // peers is a process of replay-live stack up, and the processes of this program and of the package around it.

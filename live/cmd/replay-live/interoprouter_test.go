@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// The package's KV router follows the caches of this program's workers on both of its event planes. If it starts
-// after the events, it queries the workers.
+// The package's KV router follows the caches of this program's workers on both of its event planes. If the router
+// starts after the events, it queries the workers.
 func TestInteropPeerRouter(t *testing.T) {
 	needPeer(t, "dynamo.frontend")
 	for _, c := range []struct{ requests, events string }{{"nats", "nats"}, {"tcp", "zmq"}} {
@@ -140,7 +140,7 @@ func (f *routed) hold(prompt string) holding {
 	go func() {
 		defer close(ended)
 		if r, err := http.DefaultClient.Do(rq); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body) // until the request is cancelled
+			_, _ = io.Copy(io.Discard, r.Body) // ends when the request is cancelled
 			r.Body.Close()
 		}
 	}()

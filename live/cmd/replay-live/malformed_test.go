@@ -29,7 +29,7 @@ func (m mangler) mangle(text string) string {
 	for range 1 + m.IntN(3) {
 		at := m.IntN(len(b) + 1)
 		switch m.IntN(5) {
-		case 0: // truncate
+		case 0: // truncate the message
 			b = b[:at]
 		case 1: // delete a part
 			b = append(b[:at:at], b[min(len(b), at+1+m.IntN(20)):]...)

@@ -54,7 +54,7 @@ func TestParametersOverProcesses(t *testing.T) {
 	if n := len(strings.Fields(first)); n != 2000 {
 		t.Fatalf("%d words for 2000 tokens", n)
 	}
-	for turn := range 2 { // on the other worker, then on the first worker again
+	for turn := range 2 { // first on the other worker, then on the first worker again
 		_, again, _, used, body := ask(prompt + `,"max_tokens":5,"seed":3`)
 		if !strings.HasPrefix(first, again) {
 			t.Errorf("%q and then %q", first[:60], again)

@@ -76,8 +76,8 @@ func secretServers(t *testing.T, dir string) (env []string, at serve.StackAddres
 	}
 }
 
-// Servers with a password accept only clients that have it. The URLs in environment variables may contain it, and no
-// process prints it.
+// Servers with a password accept only clients that have it. The URLs in environment variables may contain the
+// password, and no process prints the password.
 func TestPasswordIsAskedForAndNeverSaid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

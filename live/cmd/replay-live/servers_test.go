@@ -108,7 +108,7 @@ func rowsOf(t *testing.T, dir string) map[string]int {
 }
 
 // Sessions are driven in closed loop through the proxy, at most K at a time. SIGINT ends the client and SIGTERM the
-// proxy. Both leave complete files.
+// proxy. Client and proxy leave complete files.
 func TestDriveAndRecordProcesses(t *testing.T) {
 	s := &crowd{}
 	server := httptest.NewServer(s)

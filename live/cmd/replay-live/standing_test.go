@@ -25,7 +25,7 @@ type ordeal struct {
 	lease   time.Duration
 	away    time.Duration // outage of etcd
 	paused  time.Duration // pause of the frontend and of a worker
-	streams int           // concurrent streams
+	streams int           // number of concurrent streams
 	tokens  int           // tokens of each stream
 }
 

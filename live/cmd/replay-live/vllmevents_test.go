@@ -211,7 +211,7 @@ func TestVLLMClasses(t *testing.T) {
 			t.Fatalf("%+v", b)
 		}
 		prompt, live, replayed := p.complete(t, 1, 300, 20), map[int]pyBatch{}, []pyBatch(nil)
-		for n := 1000; len(live) < 8; n += 100 { // until the subscription has arrived and eight batches were received
+		for n := 1000; len(live) < 8; n += 100 { // publish until the subscription has arrived and eight batches were received
 			p.complete(t, n, 40, 10)
 			for quiet := false; !quiet; {
 				select {

@@ -1,7 +1,7 @@
 // Package stack runs real etcd and NATS servers inside this process, on real ports. The package is for single
 // machines without an installation, and for tests.
 //
-// Only programs and tests import it.
+// Only programs and tests import the package.
 //
 // Read stack.go (both servers), then etcd.go and nats.go.
 package stack

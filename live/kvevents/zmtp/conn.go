@@ -21,12 +21,12 @@ var ErrClosed = errors.New("zmtp: closed")
 type conn struct {
 	net    net.Conn
 	in     *bufio.Reader
-	minor  byte // of the peer's ZMTP version
+	minor  byte // minor number of the peer's ZMTP version
 	limit  int  // maximum bytes of a frame from the peer
 	silent time.Duration
 
 	mu     sync.Mutex
-	queue  [][]byte  // encoded messages
+	queue  [][]byte  // encoded messages that wait to be written
 	size   int       // total bytes of queue
 	urgent []byte    // encoded commands, which are written before queue
 	wake   bell.Bell // rings when there is data to write

@@ -12,7 +12,7 @@ type Router struct {
 
 // Request is a message of a peer.
 type Request struct {
-	Frames Message // without the identity that libzmq's sockets add
+	Frames Message // frames without the identity that libzmq's sockets add
 	peer   *conn
 	bound  int
 }

@@ -86,7 +86,7 @@ func (s *Sub) keepConnected(ctx context.Context) {
 }
 
 // subscribed is how long to wait for the confirmation that the publisher has read the subscription. Some publishers
-// never send it.
+// never send the confirmation.
 const subscribed = time.Second
 
 // followConnection makes one connection and reads it to its end.
@@ -104,7 +104,7 @@ func (s *Sub) followConnection(ctx context.Context) error {
 		c.queueCommand("SUBSCRIBE", []byte(s.topic))
 		c.ponged = once // the answer to a ping means that all earlier messages were read
 		s.done.Go(func() { s.sendPings(c) })
-	} else { // in ZMTP 3.0, subscriptions are messages, and there is no heartbeat
+	} else { // ZMTP 3.0 has subscriptions as messages, and no heartbeat
 		c.queueMessage(packMessage(Message{append([]byte{1}, s.topic...)}), 1)
 	}
 	for {

@@ -227,7 +227,7 @@ func TestSlowDealer(t *testing.T) {
 			}
 		}
 		if err != nil {
-			return // disconnected
+			return // the connection was closed
 		}
 		if string(number.body) != fmt.Sprint(i) {
 			t.Fatalf("message %q, want %d", number.body, i)

@@ -14,7 +14,7 @@ type RulesRow struct {
 	Title         string
 	Windows       string // arguments that select a model with sliding windows, which is compared with Llama 3.1 8B
 	Threads       bool   // compares two threads with one, over the whole command
-	SGLang        bool   // false: vLLM
+	SGLang        bool   // false means vLLM
 	AgainstVLLM   bool   // compares SGLang's rules with vLLM's rules
 	Source        Source
 	Requests      int // number of synthetic requests, or of requests in the tiled trace; 0: the trace unchanged
@@ -87,7 +87,7 @@ func (r *RulesRow) Args(trace string) []string {
 	tokens, seats, budget := 443_024, 1024, 8192 // values of vLLM on an H100 with Llama 3.1 8B
 	switch {
 	case r.Windows != "" || r.Threads:
-		tokens, seats, budget = 0, 0, 0 // defaults
+		tokens, seats, budget = 0, 0, 0 // 0 means the default
 	case r.Calibrated:
 		tokens, seats, budget = 612_368, 128, 2048
 	case r.SGLang:

@@ -6,7 +6,7 @@ import "time"
 const (
 	tenth = 0.1
 	fifth = 0.2
-	small = 1 / 3.5 // for rows with a peak below 40 MiB, of which the program itself is the largest part
+	small = 1 / 3.5 // bound of rows with a peak below 40 MiB, of which the program itself is the largest part
 )
 
 // All returns the rows in the order of the table.

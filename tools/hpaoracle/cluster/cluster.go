@@ -38,7 +38,7 @@ const (
 // Flags are the flags of kube-controller-manager that affect an autoscaler.
 type Flags struct {
 	Tolerance float64
-	Window    time.Duration // --horizontal-pod-autoscaler-downscale-stabilization
+	Window    time.Duration // value of --horizontal-pod-autoscaler-downscale-stabilization
 }
 
 // Cluster is a deployment of pods, its autoscaler, and the controller that reconciles it.

@@ -26,7 +26,7 @@ import (
 
 // loop is KEDA's loop over one ScaledObject. The executor and the fallback are unmodified.
 type loop struct {
-	ctx      context.Context // for queries of the HPA
+	ctx      context.Context // context for queries of the HPA
 	object   *v1alpha1.ScaledObject
 	hpa      *autoscaling.HorizontalPodAutoscaler
 	cluster  *cluster.Cluster

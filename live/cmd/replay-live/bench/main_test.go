@@ -118,7 +118,7 @@ func measureOnce(ctx context.Context, o *options, k *kind, flat bool) (tokens, r
 		return 0, 0, err
 	}
 	defer s.stop()
-	if _, err := s.stream(ctx, 8, 20); err != nil { // warm-up
+	if _, err := s.stream(ctx, 8, 20); err != nil { // a warm-up of 8 streams
 		return 0, 0, err
 	}
 	before := s.cpu()

@@ -30,7 +30,7 @@ type engineFlags struct {
 	faults    string           // a JSON object, or @ and a file
 	names     []string         // names of the model
 	limits    httpfault.Faults // queue limits in flags
-	cert, key string           // PEM files
+	cert, key string           // paths of the PEM files
 	untilEOF  bool
 	insecure  bool
 }

@@ -41,7 +41,7 @@ type frontendFlags struct {
 	mode                  cli.Choice
 	namespace             string // namespace of the workers; "": any
 	model                 string // model name for static discovery
-	tokenizer             string // a tokenizer.json
+	tokenizer             string // path of a tokenizer.json
 	migrations            int
 	inactivity, heartbeat time.Duration
 	limits                frontend.Config
