@@ -54,8 +54,8 @@ a#3/1 round 3 next -1: [7 6 9]
 	}
 }
 
-// Without sessions, prompts that extend each other are one conversation with its own blocks 1 and 2. Prompts differ
-// after block 7. The last block of each prompt is not full and not shared.
+// In a trace without sessions, prompts that extend each other are one conversation. Blocks 1 and 2 are only in this
+// conversation. Prompts differ after block 7. The last block of each prompt is not full and not shared.
 func TestRecycleTellsConversations(t *testing.T) {
 	w := readMooncake(t, `
 {"timestamp": 0, "input_length": 25, "output_length": 1, "hash_ids": [7, 1, 20]}

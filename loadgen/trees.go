@@ -13,7 +13,7 @@ type trees struct {
 	all   map[treeKey]func() (*prompt.Tree, *prompt.List)
 }
 
-// treeKey is what the tree of a workload depends on.
+// treeKey has the settings on which the tree of a workload depends.
 type treeKey struct {
 	traceBlock, block int
 	wrap              bool
@@ -27,8 +27,8 @@ func (w *Workload) ShareTrees() {
 	}
 }
 
-// SharedTree returns the joined tree of w's prompts, and the prompts by turn. Concurrent replays may read both, but
-// must not ask for hashes. SharedTree returns nil without ShareTrees.
+// SharedTree returns the joined tree of w's prompts, and the prompts by turn. Concurrent replays may read the tree
+// and the prompts, but must not ask for hashes. SharedTree returns nil without ShareTrees.
 func (w *Workload) SharedTree(traceBlock, block int, wrap bool) (*prompt.Tree, *prompt.List) {
 	t := w.trees
 	if t == nil || len(t.turns) != len(w.Turns) || &t.turns[0] != &w.Turns[0] {

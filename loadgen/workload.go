@@ -54,7 +54,7 @@ type Workload struct {
 	Renumbered bool
 	// Untimed reports that the format has no arrival times. Such a workload requires closed loop.
 	Untimed bool
-	// Sessional reports that the starts of sessions must not be shifted so that the first is 0.
+	// Sessional reports that the starts of sessions keep their offset: the first start is not shifted to 0.
 	Sessional bool
 
 	// SessionPrefix is the prefix of the names of sessions without ID. After RequestPrefix and AgenticPrefix follows

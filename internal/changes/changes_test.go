@@ -39,7 +39,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// newest takes the worker that came last.
+// newest is a router that selects the latest added worker.
 type newest struct{}
 
 func newNewest(Options) (router.Policy, error) { return newest{}, nil }

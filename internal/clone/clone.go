@@ -146,14 +146,14 @@ func (x *copying) followBoxed(v reflect.Value) error {
 	return x.follow(plan, own.UnsafePointer())
 }
 
-// redirectAll makes the pointers of count copied values at address at point to copies.
+// redirectAll is redirect for count consecutive copied values from address at.
 func (x *copying) redirectAll(p *plan, at unsafe.Pointer, count int) {
 	for i := range count {
 		x.redirect(p, unsafe.Add(at, uintptr(i)*p.size))
 	}
 }
 
-// redirect makes the pointers of the copied value at address at point to copies.
+// redirect replaces the pointers in the copied value at address at by pointers to copies.
 func (x *copying) redirect(p *plan, at unsafe.Pointer) {
 	for i := range p.places {
 		s := &p.places[i]

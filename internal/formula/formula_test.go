@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Common subexpressions are evaluated once, and constant ones are not evaluated at all.
+// Common subexpressions are evaluated once, and constant subexpressions are not evaluated at all.
 func TestStepsAreShared(t *testing.T) {
 	p := NewLanguage(testNames()).NewProgram()
 	for _, text := range []string{"max(waiting) - waiting", "max(waiting) - waiting + 0 * (2 + 3)", "2 * 3 + 1"} {

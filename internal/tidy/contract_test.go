@@ -51,7 +51,7 @@ func TestCoresHaveOneContract(t *testing.T) {
 	}
 }
 
-// typeName returns the qualified name of a type. The package of an unqualified name is own.
+// typeName returns the qualified name of a type. own is the package of unqualified names.
 func typeName(e ast.Expr, own string) string {
 	switch e := e.(type) {
 	case *ast.Ident:

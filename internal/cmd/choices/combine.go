@@ -170,8 +170,8 @@ func dropSettings(settings []plan.Setting, name string) []plan.Setting {
 	return slices.DeleteFunc(slices.Clone(settings), func(s plan.Setting) bool { return s.Name == name })
 }
 
-// NameOf returns the settings that distinguish a choice as text. If both is true, some choices have one pool and some
-// have two, so the text includes the topology.
+// NameOf returns the settings that distinguish a choice as text. If both is true, choices have one or two pools, so
+// the text includes the topology.
 func NameOf(settings []plan.Setting, split, both bool) string {
 	var parts []string
 	if both && split {

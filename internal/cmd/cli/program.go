@@ -22,7 +22,7 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Args     []string // arguments without the name of the program
-	Again    string   // where to write the record of a repeated run; usually ""
+	Again    string   // path for the record of a repeated run; usually ""
 	Program  Program
 	calm     chan struct{} // signaled by a command that ends later than patience after a signal; may be nil
 	terminal bool          // the streams are those of the process
@@ -86,8 +86,8 @@ func (p Program) RunIn(ctx context.Context, s Streams) int {
 	return printError(told, err, codeOf(err))
 }
 
-// roomOnStack grows the stack of this goroutine while the stack is empty. Growing it later copies all frames, and
-// reads the tables of all their functions: 0.8 MiB of the program file in a short replay.
+// roomOnStack grows the stack of this goroutine while the stack is empty. Growing a stack that has frames copies all
+// frames. This copy also reads tables of all functions with a frame: 0.8 MiB of the program file in a short replay.
 //
 //go:noinline
 func roomOnStack(i byte) byte {

@@ -38,8 +38,8 @@ const redraw = 100 * time.Millisecond
 // terminal. The Python package reads these lines.
 const progressVariable = "REPLAY_PROGRESS"
 
-// NewProgress returns a Progress that counts things with the name what. NewProgress returns nil if w is not a
-// terminal and lines are not enabled.
+// NewProgress returns a Progress with a counter. what is the name of the counted items, for example cells.
+// NewProgress returns nil if w is not a terminal and lines are not enabled.
 func NewProgress(w io.Writer, what string) *Progress {
 	if t := TerminalOf(w); t != nil {
 		columns, _ := t.Size()

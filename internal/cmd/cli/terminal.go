@@ -31,7 +31,7 @@ func TerminalOf(w io.Writer) *Terminal {
 }
 
 // mayDraw reports whether the environment permits escape sequences, and whether it permits colors. TERM=dumb forbids
-// both. A non-empty NO_COLOR forbids colors (https://no-color.org).
+// escape sequences and colors. A non-empty NO_COLOR forbids colors (https://no-color.org).
 func mayDraw(getenv func(string) string) (draws, colors bool) {
 	draws = getenv("TERM") != "dumb"
 	return draws, draws && getenv("NO_COLOR") == ""

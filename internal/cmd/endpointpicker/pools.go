@@ -19,7 +19,7 @@ type Router struct {
 }
 
 // Split sends a prompt to a prefill worker if it has at least Prompt tokens, and at least Uncached tokens that are
-// not cached on its decode worker. If both are 0, it sends all prompts.
+// not cached on its decode worker. If Prompt and Uncached are 0, all prompts are sent to prefill workers.
 type Split struct{ Uncached, Prompt int }
 
 // Types of plugins for prefill and decode workers.

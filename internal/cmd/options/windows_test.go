@@ -51,7 +51,7 @@ func TestWindowGroups(t *testing.T) {
 	if per := 71.2 * (1 << 30) / float64(short); per < 81_000 || per > 83_000 { // keys and values of 10 layers with 16 heads of 128 values in bfloat16
 		t.Errorf("%.0f bytes a place of a token, want those of 10 layers", per)
 	}
-	// Llama 4 has 36 chunked layers and 12 other layers. Gemma 2 has equal numbers of both.
+	// Llama 4 has 36 chunked layers and 12 other layers. Gemma 2 has as many layers with windows as without windows.
 	for model, want := range map[string]vllm.Windows{
 		"gemma-3-27b": {Tokens: 1024, Groups: 6, Full: 1}, "gemma-2-9b": {Tokens: 4096, Groups: 1, Full: 1}, "gpt-oss-20b": {Tokens: 128, Groups: 1, Full: 1},
 		"llama-4-scout": {Tokens: 8192, Chunked: true, Groups: 3, Full: 1}, "llama-3.1-8b": {},

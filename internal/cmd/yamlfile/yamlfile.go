@@ -32,7 +32,7 @@ import (
 // File describes a YAML file to read.
 type File struct {
 	Path  string
-	Kind  string                     // kind of the described thing, for the tag of
+	Kind  string                     // kind of the resource in the file, for the tag of
 	Only  func(kinds []string) error // returns the error for a key that only files of these kinds have
 	Rules map[string]Rule
 }

@@ -17,7 +17,7 @@ type file struct {
 	lines *scan.Lines
 	tails []tail           // by session
 	named map[string]int32 // session by its id in the file
-	// lineNamed maps the line number in an id like that of an automatic session to its session.
+	// lineNamed has the sessions with an id of the form request_LINE in the file, by line number.
 	lineNamed map[int]int32
 }
 

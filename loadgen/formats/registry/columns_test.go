@@ -111,7 +111,7 @@ func FuzzColumns(f *testing.F) {
 	})
 }
 
-// --columns can name the class and the priority of requests. An empty cell sets neither.
+// --columns can name the class and the priority of requests. An empty cell sets no class and no priority.
 func TestColumnsOfClasses(t *testing.T) {
 	for _, text := range []string{
 		"a,b,k,p\n7,8,Team A/é,2\n9,1,,\n7,8,b,-1\n7,8,Team A/é,2\n",

@@ -39,8 +39,8 @@ func readers() map[string]func(s *formats.Stream) error {
 	}
 }
 
-// A row is rejected if the number of its ids is not the number of blocks of its prompt. The error contains both
-// numbers and the block size that fits all rows.
+// A row is rejected if the number of its ids is not the number of blocks of its prompt. The error contains the number
+// of ids, the number of blocks, and the block size that fits all rows.
 func TestIDsThatDoNotFit(t *testing.T) {
 	task := func(row string) string { return strings.Replace(row, "{", `{"id":"a","after":[],`, 1) }
 	for name, c := range map[string]struct {

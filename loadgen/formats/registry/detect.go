@@ -250,8 +250,8 @@ func mayFollow(first, row string) bool {
 		first == formats.Mooncake && row == tables.Lengths // the reader returns an error for this row
 }
 
-// isDocument reports whether the file seems to be a single JSON value. Either the value has several lines, or its
-// line is longer than the window.
+// isDocument reports whether the file seems to be a single JSON value. Such a value has several lines, or a line that
+// is longer than the window.
 func isDocument(s *formats.Stream, samples []sample) bool {
 	head, err := s.Lines.Peek()
 	if err == io.EOF {

@@ -292,7 +292,7 @@ func TestReblock(t *testing.T) {
 	}
 }
 
-// Stretch keeps the shared share of prompts when it makes them longer or shorter.
+// Two prompts with a common half still have a common half after Stretch makes the prompts longer or shorter.
 func TestStretch(t *testing.T) {
 	for _, c := range []struct {
 		factor       float64

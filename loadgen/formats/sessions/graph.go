@@ -197,8 +197,8 @@ func (g *graphRows) linkBranches() error {
 	return nil
 }
 
-// startedBy makes n wait for its parent. n waits for the completion of the parent if it has such a dependency, and
-// otherwise for its start.
+// startedBy makes n wait for its parent. An existing dependency on the completion of the parent is kept. Otherwise n
+// waits for the start of the parent.
 func (n *graphNode) startedBy(parent *graphNode) {
 	for k := range n.waits {
 		if w := &n.waits[k]; w.Name == parent.id {

@@ -80,8 +80,8 @@ func burstRow(c *csvRows, r *formats.Record) bool {
 	return true
 }
 
-// chainTurn makes r wait for the previous turn of its session. end is the end of r, which the next turn of the
-// session uses.
+// chainTurn makes r wait for the previous turn of its session. end is the end of r. The next turn of the session
+// waits for end.
 func (c *csvRows) chainTurn(session []byte, end scan.Stamp, r *formats.Record) {
 	r.Group = session
 	if c.s.Chained && c.err == nil {
