@@ -8,7 +8,7 @@ import (
 
 // trees are the joined trees of the prompts of a workload, for all its replays.
 type trees struct {
-	turns []Turn // of the workload: a copy of it with other turns does not use the trees
+	turns []Turn // turns of the workload; a copy of the workload with other turns does not use the trees
 	mu    sync.Mutex
 	all   map[treeKey]func() (*prompt.Tree, *prompt.List)
 }

@@ -39,7 +39,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// newest is a router that selects the latest added worker.
+// newest takes the worker that came last.
 type newest struct{}
 
 func newNewest(Options) (router.Policy, error) { return newest{}, nil }

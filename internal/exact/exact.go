@@ -10,8 +10,8 @@ import (
 // eager is the largest size in bytes for which ReadN allocates the full buffer before it reads.
 const eager = 256 << 10
 
-// ReadN reads n bytes. After an error it returns the bytes read so far. eager and the number of received bytes limit
-// the memory of ReadN, so that a peer cannot make it allocate a large buffer.
+// ReadN reads n bytes. After an error ReadN returns the bytes read so far. eager and the number of received bytes
+// limit the memory of ReadN, so that a peer cannot make it allocate a large buffer.
 func ReadN(r io.Reader, n int) ([]byte, error) {
 	if n <= eager {
 		b := make([]byte, n)

@@ -231,7 +231,7 @@ func TestFindCircle(t *testing.T) {
 }
 
 // maxTop is the maximum number of top-level folders.
-const maxTop = 17 // includes schema, which all packages with settings import, and python, the usual folder of a Python package
+const maxTop = 17 // includes schema (imported by all packages with settings) and python (the usual folder of a Python package)
 
 func TestTopLevelIsShort(t *testing.T) {
 	if top := listTop(t); len(top) > maxTop {

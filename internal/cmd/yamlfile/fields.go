@@ -18,7 +18,7 @@ type field struct {
 	name, kinds string
 	to          reflect.Value
 	tag         reflect.StructTag
-	group       []field // keys of a nested mapping without a struct; nil: the value is read into to
+	group       []field // keys of a nested mapping without a struct; nil: field to receives the value
 }
 
 // Keys returns the keys of a struct, including the keys of nested mappings.
