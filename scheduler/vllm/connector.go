@@ -130,7 +130,7 @@ func (k *connector) releaseBlocks(r *request, ends bool) {
 	r.held, r.holdings, r.blocks, r.named = r.held[:0], r.holdings[:0], 0, 0
 }
 
-// leave tells the connectors that r, which is about to end, releases its blocks.
+// leave notifies the connectors that r, which is about to end, releases its blocks.
 func (k *connector) leave(r *request) {
 	if k.hosts {
 		k.Leave(r.offload, r.held, r.computed>>k.core.shift)
@@ -160,7 +160,7 @@ func (k *connector) keepsVictim() bool {
 	return k.fences && k.Memory.Ranked && k.isInFlight(k.core.running[k.core.victim()])
 }
 
-// preempt tells the connectors that s is preempted.
+// preempt notifies the connectors that s is preempted.
 func (k *connector) preempt(s slot) {
 	if k.fencing = k.fences && k.isInFlight(s); !k.fences && k.Memory.Ranked {
 		k.dropToken(s)
