@@ -84,8 +84,8 @@ func (f *Fleet) Err() error { return context.Cause(f.alive) }
 // ErrKilled is the error if workers did not end in time.
 var ErrKilled = errors.New("worker processes had to be killed")
 
-// Stop asks all workers to end and waits for them. When ctx ends it kills the remaining workers. Stop may be called
-// once.
+// Stop asks all workers to end and waits for them. When ctx ends, Stop kills the remaining workers. Stop may be
+// called once.
 func (f *Fleet) Stop(ctx context.Context) error {
 	for _, p := range f.procs {
 		close(p.asked)

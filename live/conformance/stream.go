@@ -78,7 +78,7 @@ func watchStop(ctx context.Context, e engine.Engine, rc cancel.Context, done cha
 	}
 }
 
-// drainAll reads all elements, also after a terminal. After patience it returns false and the elements so far.
+// drainAll reads all elements, also after a terminal. After patience, drainAll returns false and the elements so far.
 func (s stream) drainAll(patience time.Duration) (all []element, ended bool) {
 	come := make(chan element)
 	go func() {

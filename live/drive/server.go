@@ -35,7 +35,7 @@ func FindModel(ctx context.Context, url string, headers http.Header) (string, er
 }
 
 // FindSettings returns the release and the settings that a vLLM server reports, by the names in meta.json. For other
-// servers it returns nothing.
+// servers FindSettings returns nothing.
 func FindSettings(ctx context.Context, url string, headers http.Header) map[string]any {
 	found := map[string]any{}
 	text, err := getText(ctx, url+"/metrics", headers)

@@ -227,7 +227,7 @@ func (c caller) rest3(t *testing.T) (all []string) {
 	return all
 }
 
-// fake registers an instance. For each request it connects to the caller and calls do.
+// fake registers an instance. For each request, fake connects to the caller and calls do.
 func fake(t *testing.T, s *stack.Stack, id uint64, do func(subject string, conn net.Conn)) {
 	t.Helper()
 	conn := plain(t, s)

@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// beatHeader is a request header: the caller asks for an empty frame as a heartbeat after each period of this many
-// milliseconds without an item. Other implementations of workers ignore the header.
+// beatHeader is a request header with a number of milliseconds. After each such period without an item, the worker
+// sends an empty frame as a heartbeat. Other implementations of workers ignore the header.
 const beatHeader = "x-replay-heartbeat-ms"
 
 // beatAsked returns the interval of heartbeats that the caller of a request wants; 0: no heartbeats.
@@ -55,7 +55,8 @@ func (v *vigil) extendWait() bool {
 	return true
 }
 
-// setLimit sets the read deadline. Because this takes time, a deadline that is almost late enough is kept.
+// setLimit sets the read deadline. Setting a deadline takes time, so setLimit keeps a deadline that is almost late
+// enough.
 func (v *vigil) setLimit(now time.Time) {
 	var limit time.Time
 	if v.life > 0 {

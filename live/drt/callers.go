@@ -161,7 +161,7 @@ func removedError(p place) error {
 	return fault.New(fault.Disconnected, "%v: instance %s %w", p.name, hexID(p.id), ErrGone)
 }
 
-// withdrawCall removes a waiting call. If its worker still arrives, the connection is closed.
+// withdrawCall removes a waiting call. If the worker of the call still arrives, the connection is closed.
 func (c *callers) withdrawCall(e *expected) {
 	if c.takeExpected(e.subject) != nil {
 		return

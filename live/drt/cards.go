@@ -34,7 +34,8 @@ type cardRecord struct {
 	Card       json.RawMessage `json:"card_json"`
 }
 
-// PutCard registers the card of the model that this runtime serves at the endpoint. Without discovery it does nothing.
+// PutCard registers the card of the model that this runtime serves at the endpoint. Without discovery PutCard does
+// nothing.
 func (e *Endpoint) PutCard(ctx context.Context, card json.RawMessage) error {
 	if !json.Valid(card) {
 		return fmt.Errorf("model card of %v: not JSON: %q", e.name, excerpt.Cut(card))
@@ -65,8 +66,8 @@ type Cards struct {
 	changed chan struct{}
 }
 
-// Cards returns all model cards, which are updated as long as the runtime lives. Without discovery they are the cards
-// of the configuration.
+// Cards returns all model cards, which are updated as long as the runtime lives. Without discovery Cards returns the
+// cards of the configuration.
 func (rt *Runtime) Cards(ctx context.Context) (*Cards, error) {
 	c := &Cards{changed: make(chan struct{})}
 	if rt.store == nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/live/drt"
 )
 
-// wireTap is a proxy to a server. While it is cut, it forwards nothing and keeps the connections open.
+// wireTap is a proxy to a server. While a wireTap is cut, it forwards nothing and keeps the connections open.
 type wireTap struct {
 	address string
 	cut     atomic.Bool

@@ -38,7 +38,7 @@ func (rt *Runtime) watchInstances(ctx context.Context, name Name) (*instances, e
 }
 
 // setLayout stores the instances of one layout and merges them with the instances of the other layouts. If an id has
-// several, the later layout is used.
+// instances in several layouts, the later layout is used.
 func (in *instances) setLayout(index int, all []Instance) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

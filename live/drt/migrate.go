@@ -82,8 +82,8 @@ func (j *journey) takeMove(err error) bool {
 	return true
 }
 
-// noteItem records the tokens of an item. After a move, it changes the usage in the item to that of the complete
-// request.
+// noteItem records the tokens of an item. After a move, noteItem changes the usage in the item to that of the
+// complete request.
 func (j *journey) noteItem(item *Item) {
 	j.began = true
 	if j.left == 0 && j.moved == 0 {

@@ -196,8 +196,8 @@ func (p *natsPlane) openService(n Name) (micro.Service, func(), error) {
 	return s.service, sync.OnceFunc(func() { p.dropService(name) }), nil
 }
 
-// dropService stops a service when none of its endpoints is served. Until then endpoints that are no longer served
-// refuse requests.
+// dropService stops a service when none of its endpoints is served. Before the stop, endpoints that are no longer
+// served refuse requests.
 func (p *natsPlane) dropService(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

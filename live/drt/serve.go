@@ -74,7 +74,7 @@ func (s *Serving) subscribeSubjects() error {
 	return nil
 }
 
-// Register makes the endpoint discoverable. Without discovery it does nothing.
+// Register makes the endpoint discoverable. Without discovery Register does nothing.
 func (s *Serving) Register(ctx context.Context) error {
 	s.mu.Lock()
 	s.registered = true
@@ -139,8 +139,8 @@ func (s *Serving) Wait(ctx context.Context) error {
 	}
 }
 
-// Close unregisters the endpoint, rejects new requests, and waits for requests in flight. When ctx ends it kills the
-// remaining requests.
+// Close unregisters the endpoint, rejects new requests, and waits for requests in flight. When ctx ends, Close kills
+// the remaining requests.
 func (s *Serving) Close(ctx context.Context) error {
 	err := s.Unregister(ctx)
 	s.Refuse()

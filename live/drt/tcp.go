@@ -236,7 +236,8 @@ func (p *tcpPlane) openConn(ctx context.Context, address string) (conn net.Conn,
 	return conn, false, err
 }
 
-// exchangeRequest sends a request and reads its answer. After success it keeps the connection for later requests.
+// exchangeRequest sends a request and reads its answer. After success exchangeRequest keeps the connection for later
+// requests.
 func (p *tcpPlane) exchangeRequest(ctx context.Context, conn net.Conn, address string, request []byte) error {
 	cut := context.AfterFunc(ctx, func() { conn.Close() })
 	defer cut()

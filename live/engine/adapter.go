@@ -152,8 +152,8 @@ func isTerminal(c *Chunk, err error) bool {
 	return err != nil || c == nil || c.FinishReason != ""
 }
 
-// panicAfterTerminal returns chunks with a panic on an element after the terminal. After the terminal it ignores the
-// result of yield and continues to read, to detect such an element.
+// panicAfterTerminal returns chunks with a panic on an element after the terminal. After the terminal,
+// panicAfterTerminal ignores the result of yield and continues to read, to detect such an element.
 func panicAfterTerminal(chunks iter.Seq2[*Chunk, error]) iter.Seq2[*Chunk, error] {
 	return func(yield func(*Chunk, error) bool) {
 		ended := false

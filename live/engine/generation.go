@@ -197,8 +197,8 @@ func (g *generation) yieldElement(c *Chunk, err error) bool {
 	return more
 }
 
-// addTraceLink adds the ids of the span to the first chunk with tokens. On prefill workers it adds them to the
-// terminal if no chunk had tokens.
+// addTraceLink adds the ids of the span to the first chunk with tokens. On prefill workers addTraceLink adds the ids
+// to the terminal if no chunk had tokens.
 func (g *generation) addTraceLink(c *Chunk) *Chunk {
 	if g.stamped || !g.span.Recording() {
 		return c

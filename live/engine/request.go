@@ -266,7 +266,7 @@ func (f FinishReason) ErrorMessage() (string, bool) {
 	return strings.CutPrefix(string(f), errorReason)
 }
 
-// Err returns the error of a chunk with a FinishError, with type fault.Unknown. For other chunks it returns nil.
+// Err returns the error of a chunk with a FinishError, with type fault.Unknown. For other chunks Err returns nil.
 func (c *Chunk) Err() error {
 	if message, bad := c.FinishReason.ErrorMessage(); bad {
 		return fault.New(fault.Unknown, "%s", message)

@@ -68,7 +68,7 @@ func (t Type) Variant() (string, bool) {
 	return strings.CutSuffix(inner, ")")
 }
 
-// Backend returns t if it is a Backend type. Otherwise it returns the Backend type with the same name, or
+// Backend returns t if it is a Backend type. For other types, Backend returns the Backend type with the same name, or
 // BackendUnknown if there is none.
 func (t Type) Backend() Type {
 	if _, ok := t.Variant(); ok {

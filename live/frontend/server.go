@@ -1,5 +1,5 @@
 // Package frontend serves models over HTTP with the endpoints of the OpenAI API: completions, chat completions and
-// the list of models. The package serves health and metrics, too.
+// the list of models. The package also serves health and metrics.
 //
 // The frontend has no model's tokenizer: a prompt of token ids is used unchanged, and a text is split by
 // openai.Tokenize.

@@ -127,8 +127,8 @@ func (f *follower) kill() {
 	_ = f.in.Close()
 }
 
-// killed publishes a load, and meanwhile kills and restarts a subscriber at random moments. In the end it compares
-// the subscriber's index with its own index.
+// killed publishes a load, and meanwhile kills and restarts a subscriber at random moments. In the end, killed
+// compares the subscriber's index with its own index.
 func killed(t *testing.T, seed uint64, most int) {
 	t.Helper()
 	tee := open(t, TeeOptions{BufferSteps: 64})

@@ -139,7 +139,7 @@ func (r *reader) readString() (string, error) {
 	return readNext(r, msgp.StrType, "a string", msgp.ReadStringBytes)
 }
 
-// readOptional reads a string or nil. For nil it returns "".
+// readOptional reads a string or nil. For nil, readOptional returns "".
 func (r *reader) readOptional() (string, error) {
 	if r.skipNil() {
 		return "", nil

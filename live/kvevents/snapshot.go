@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// cached tracks the cached blocks from the published events. For each block it stores the block's name, its parent's
-// name and the hash of its tokens.
+// cached tracks the cached blocks from the published events. For each block, cached stores the block's name, its
+// parent's name and the hash of its tokens.
 type cached struct {
 	blocks []cachedBlock // cached blocks in the order of their first store
 	at     map[blockName]int32

@@ -15,9 +15,9 @@ type Text struct {
 // TextOf returns the text of a stored block, or false if the text is unknown.
 type TextOf func(scheduler.KVBlock) (Text, bool)
 
-// EnqueueStep enqueues the events of one step of the engine, like Enqueue. In vLLM's layouts they are one batch, with
-// the tokens of stored blocks. Blocks with unknown tokens are omitted and counted as dropped. EnqueueStep returns the
-// number of dropped events.
+// EnqueueStep enqueues the events of one step of the engine, like Enqueue. In vLLM's layouts the events of a step are
+// one batch, with the tokens of stored blocks. Blocks with unknown tokens are omitted and counted as dropped.
+// EnqueueStep returns the number of dropped events.
 func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 	if t.options.Layout == OwnLayout {
 		return t.Enqueue(events)

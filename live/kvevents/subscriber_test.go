@@ -13,7 +13,7 @@ import (
 )
 
 // A subscriber that is attached before the first event rebuilds exactly the blocks that the engine caches. A
-// subscriber that is attached after the last event does, too.
+// subscriber that is attached after the last event rebuilds the same blocks.
 func TestSubscribersRebuildTheBlockSet(t *testing.T) {
 	for name, steps := range map[string]int{"all kept": 100_000, "a ring of 16": 16} {
 		t.Run(name, func(t *testing.T) {

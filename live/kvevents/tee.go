@@ -54,7 +54,7 @@ type TeeOptions struct {
 }
 
 // Next returns the options of publisher n of several. Ports are n higher, except port 0, and %d in the topic is
-// replaced by n. For nil it returns nil.
+// replaced by n. For nil options, Next returns nil.
 func (o *TeeOptions) Next(n int) *TeeOptions {
 	if o == nil {
 		return nil
@@ -195,7 +195,7 @@ func (t *Tee) Replay() string {
 }
 
 // Enqueue enqueues events in order, without waiting for subscribers. Enqueue copies the events. Enqueue returns the
-// number of events dropped because the queue was full or the tee was closed. In vLLM's layouts it drops stored
+// number of events dropped because the queue was full or the tee was closed. In vLLM's layouts Enqueue drops stored
 // blocks, because their tokens are unknown.
 func (t *Tee) Enqueue(events []scheduler.KVEvent) (dropped int) {
 	if len(events) == 0 {

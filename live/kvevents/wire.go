@@ -122,7 +122,7 @@ func mediumName(t scheduler.Tier) string {
 	return [...]string{"", "CPU_PINNED", "DISK", "EXTERNAL"}[t]
 }
 
-// Append appends the batch as msgpack. For Stored events it appends either TokensHashes or Tokens.
+// Append appends the batch as msgpack. For Stored events Append writes either TokensHashes or Tokens.
 func (b *Batch) Append(dst []byte) []byte {
 	return b.appendWith(dst, func(dst []byte, e *Event) []byte { return e.appendTo(dst) })
 }

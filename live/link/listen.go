@@ -59,7 +59,8 @@ func (l *Links) Proves(host string) bool {
 // Insecure reports whether listeners outside loopback need no credentials.
 func (l *Links) Insecure() bool { return l.insecure }
 
-// ForUsers returns the links of a listener for users. With Insecure they have no credentials, otherwise they are l.
+// ForUsers returns the links of a listener for users. With Insecure the returned links have no credentials. Otherwise
+// ForUsers returns l.
 func (l *Links) ForUsers() *Links {
 	if l.insecure {
 		return &Links{insecure: true, allowed: l.allowed}

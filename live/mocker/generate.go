@@ -60,8 +60,9 @@ func (g *generation) limitTokens() {
 	}
 }
 
-// seedTokens seeds the draw of tokens with the prompt, and the seed or the id of the request. At temperature 0 it
-// uses the prompt only. A request that is continued on another worker with its tokens so far gets the same answer.
+// seedTokens seeds the draw of tokens with the prompt, and the seed or the id of the request. At temperature 0,
+// seedTokens uses the prompt only. A request that is continued on another worker with its tokens so far gets the same
+// answer.
 func (g *generation) seedTokens() error {
 	var options struct {
 		Seed        *int64   `json:"seed"`

@@ -79,8 +79,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// An answer without a limit ends at its natural length or at the end of the context. With ignore_eos it ends only at
-// the end of the context.
+// An answer without a limit ends at its natural length or at the end of the context. With ignore_eos the answer ends
+// only at the end of the context.
 func TestEndsByItself(t *testing.T) {
 	e := start(t, Options{Engine: quick(engineargs.VLLM), ContextLength: 64})
 	yes, least, most := true, uint32(20), uint32(9)

@@ -19,7 +19,7 @@ type choice struct {
 	cached  *engine.PromptTokensDetails
 	ended   bool
 
-	// The fields below keep what is not streamed.
+	// The fields below are set only if the request is not streamed.
 	text       []byte
 	ids        []uint32
 	probs      []tokenProb

@@ -32,8 +32,8 @@ func ReadKey(path string) ([]byte, error) {
 	return key, err
 }
 
-// WarnOfKey returns a warning if other users may read the key file, else "". With the key they could test which
-// prompts were sent.
+// WarnOfKey returns a warning if other users may read the key file, else "". With the key, other users could test
+// which prompts were sent.
 func WarnOfKey(path string) string {
 	st, err := os.Stat(path)
 	if err != nil || st.Mode().Perm()&0o077 == 0 {
@@ -142,7 +142,7 @@ func (b *blockHasher) hashBody(body []byte, chat bool) prompt {
 	return b.hashText(text)
 }
 
-// hashText hashes the tokens of a text. Without a tokenizer it hashes runs of bytes.
+// hashText hashes the tokens of a text. Without a tokenizer hashText hashes runs of bytes.
 func (b *blockHasher) hashText(text string) prompt {
 	if b.tokens != nil {
 		b.ids = b.tokens.Append(b.ids[:0], text)

@@ -343,8 +343,8 @@ type followed struct {
 	stops   []func() // end the subscriptions and drop their blocks from the index
 }
 
-// followWorker subscribes to the KV event sources of a worker. Without sources, it drops the known cache of the
-// worker. The same sources again change nothing.
+// followWorker subscribes to the KV event sources of a worker. Without sources, followWorker drops the known cache of
+// the worker. The same sources again change nothing.
 func (p *picker) followWorker(worker uint64, sources []kvevents.Source) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -99,8 +99,8 @@ func checkIdle(t *testing.T, p *picker) {
 	}
 }
 
-// Requests are routed to the worker that has cached their prompts. When this worker leaves, they are routed to other
-// workers. The index drops the worker.
+// Requests are routed to the worker that has cached their prompts. When this worker leaves, requests are routed to
+// other workers. The index drops the worker.
 func TestPickByCache(t *testing.T) {
 	p := newTestPicker(t, `{"router_queue_threshold":null}`)
 	tees := map[uint64]*kvevents.Tee{100: newTee(t), 200: newTee(t), 300: newTee(t)}

@@ -143,7 +143,7 @@ func prompt(first, blocks int) []uint32 {
 func same(*engine.ModelCard) {}
 
 // Requests are routed to the worker that has cached their prompts, according to its KV events. When this worker
-// leaves, they are routed to another worker.
+// leaves, requests are routed to another worker.
 func TestPoolByCache(t *testing.T) {
 	hub := drttest.Start(t)
 	workers := map[uint64]*drt.Runtime{}

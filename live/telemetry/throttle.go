@@ -17,9 +17,9 @@ const (
 	mostKinds    = 200              // maximum number of kinds; further lines are one kind
 )
 
-// Throttle returns h limited to one line of a kind in ten seconds. After this time, the last omitted line is written
-// with the number of omitted lines. Texts of more than 600 bytes are cut. A kind is a level and the beginning of a
-// message without numbers.
+// Throttle returns h limited to one line of a kind in ten seconds. After ten seconds, the last omitted line is
+// written with the number of omitted lines. Texts of more than 600 bytes are cut. A kind is a level and the beginning
+// of a message without numbers.
 func Throttle(h slog.Handler) slog.Handler {
 	return throttled{h, &kinds{known: make(map[string]*kind), wait: throttleTime}}
 }

@@ -221,7 +221,7 @@ type Start struct {
 }
 
 // Generation is the span engine.generate of one request. Generation is not safe for concurrent use. Without an
-// exporter it records nothing.
+// exporter a Generation records nothing.
 type Generation struct {
 	span      trace.Span
 	recording bool

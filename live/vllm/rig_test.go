@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// serve starts a server like the recorded one, and returns its URL.
+// serve starts a server like the recorded vLLM server, and returns its URL.
 func serve(t *testing.T, change ...func(*vllm.Options)) string {
 	t.Helper()
 	args, err := engineargs.Parse([]byte(`{"scheduler_profile": "vllm-0.32", "block_size": 128, "num_gpu_blocks": 9, "max_num_batched_tokens": 256, "speedup_ratio": 50}`), engineargs.Options{})

@@ -16,7 +16,7 @@ const unknownNoise = "–"
 const statedNoise = "TPOT, E2E ±2 %, TTFT -7 to +25 %, ±2.6 % of those not held"
 
 // noiseOf returns the differences between a run and its repeats. The repeats are the directories RUN.2, RUN.3 and so
-// on in the same folder. Without repeats it returns the published noise.
+// on in the same folder. Without repeats noiseOf returns the published noise.
 func (f *jointFit) noiseOf(data, run string) (string, error) {
 	dirs, err := filepath.Glob(filepath.Join(data, f.folder, run+".*"))
 	if err != nil || len(dirs) == 0 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The noise of a run is computed from its repeats. Without repeats it is the published noise.
+// The noise of a run is computed from its repeats. Without repeats the noise is the published noise.
 func TestNoise(t *testing.T) {
 	data := t.TempDir()
 	f := &jointFit{folder: "runs", noise: "stated"}

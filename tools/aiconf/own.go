@@ -76,8 +76,9 @@ func (q *question) findHighestLoad(ctx context.Context, binary string, tp int, c
 	return q.readHighestLoad(out.Bytes(), closed)
 }
 
-// readHighestLoad reads the output tokens per second of a plan at its highest load. For even gaps it computes them
-// from the gap. The throughput of the replay would include the time after the last arrival.
+// readHighestLoad reads the output tokens per second of a plan at its highest load. For even gaps readHighestLoad
+// computes the tokens per second from the gap. The throughput of the replay would include the time after the last
+// arrival.
 func (q *question) readHighestLoad(text []byte, closed bool) (r rate, err error) {
 	type loads struct {
 		Highest *struct {

@@ -101,8 +101,8 @@ func (b *bench) measure(ctx context.Context, measure func(context.Context) (miss
 	return measure(ctx)
 }
 
-// findTrace returns the given trace, or the conversation trace if none is given. Without a trace it prints that the
-// measurement is skipped.
+// findTrace returns the given trace, or the conversation trace if none is given. Without a trace findTrace prints
+// that the measurement is skipped.
 func (b *bench) findTrace(given string) (path string, ok bool) {
 	if given != "" {
 		return given, true

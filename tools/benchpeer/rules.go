@@ -39,8 +39,8 @@ func (c *comparison) measureRules(ctx context.Context) (missed int, err error) {
 	return missed, nil
 }
 
-// runRules runs a row alternately with the engine's rules and with the rules for the comparison. In its pairs, theirs
-// is the run with the rules for the comparison.
+// runRules runs a row alternately with the engine's rules and with the rules for the comparison. In the pairs of such
+// a row, theirs is the run with the rules for the comparison.
 func (c *comparison) runRules(ctx context.Context, r *row.RulesRow, profile string) (pairs []pair, err error) {
 	requests := 0
 	if r.Source != row.Synthetic {

@@ -2,11 +2,11 @@
 //
 //	go run ./tools/footprint [-binary FILE]
 //
-// Without -binary it builds cmd/replay like a release, without symbols. The command measures replay --version and a
-// replay of 100 requests several times. The command uses the lowest values, so that the load of the machine does not
-// matter. The exit code is 3 if a limit is exceeded. Memory is measured only on Linux. The built program must not
-// look up methods by names that are not constant. Otherwise the linker keeps every exported method of every type,
-// which adds about 5 MB.
+// Without -binary, footprint builds cmd/replay like a release, without symbols. The command measures replay --version
+// and a replay of 100 requests several times. The command uses the lowest values, so that the load of the machine
+// does not matter. The exit code is 3 if a limit is exceeded. Memory is measured only on Linux. The built program
+// must not look up methods by names that are not constant. Otherwise the linker keeps every exported method of every
+// type, which adds about 5 MB.
 package main
 
 import (

@@ -15,8 +15,8 @@
 // all 40 questions.
 //
 // With -keep, the answers of exhaustive plans are stored in a directory and reused, for changes of the search alone.
-// With -calibrate, it plans synthetic systems with a known truth instead. The exit code is then 1 if plans at 90 %
-// hold for less than 85 % or more than 95 % of new workloads. For few systems, two standard errors are added.
+// With -calibrate, plancheck plans synthetic systems with a known truth instead. The exit code is then 1 if plans at
+// 90 % hold for less than 85 % or more than 95 % of new workloads. For few systems, two standard errors are added.
 package main
 
 import (

@@ -2,10 +2,10 @@
 // container image and a formula for Homebrew. A release also has bills of materials, Python wheels, and the checksums
 // of all files. The same commit gives the same bytes. CONTRIBUTING.md describes the files.
 //
-// GoReleaser makes reproducible archives too. By its documentation, it requires syft for bills of materials, and uv
-// or poetry for wheels, which do not contain the programs. The images of GoReleaser require Docker or, with ko, a
-// base image from a registry. The wheels, the image without a base, and the comparison of two builds (-twice) would
-// still need this command. This command requires only a Go toolchain.
+// GoReleaser makes reproducible archives too. By its documentation, GoReleaser requires syft for bills of materials,
+// and uv or poetry for wheels, which do not contain the programs. The images of GoReleaser require Docker or, with
+// ko, a base image from a registry. The wheels, the image without a base, and the comparison of two builds (-twice)
+// would still need this command. This command requires only a Go toolchain.
 //
 // Read main.go, build.go, archive.go, image.go, bill.go, formula.go, wheel.go.
 package main

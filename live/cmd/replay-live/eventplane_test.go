@@ -11,7 +11,7 @@ import (
 )
 
 // A worker with the files of a model registers on the event plane of the published package, in both layouts. The
-// worker registers again after a lost lease, and unregisters at its end. Without the files, or with
+// worker registers again after a lost lease, and unregisters at its end. Without the files of a model, or with
 // --event-plane=none, a worker does not register.
 func TestEventPlane(t *testing.T) {
 	t.Parallel()

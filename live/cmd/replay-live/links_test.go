@@ -207,7 +207,8 @@ func TestListenEverywhere(t *testing.T) {
 	}
 }
 
-// A server outside loopback requires the token, except at the paths of probes. With --insecure it requires no token.
+// A server outside loopback requires the token, except at the paths of probes. With --insecure the server requires no
+// token.
 func TestTokenOfUsers(t *testing.T) {
 	host := listen.RoutableAddress()
 	if host == "127.0.0.1" {

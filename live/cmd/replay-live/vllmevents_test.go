@@ -110,7 +110,7 @@ func TestVLLMServerEvents(t *testing.T) {
 }
 
 // pyEvents follows a publisher with vLLM's classes, and requests all batches when its input asks for them. For every
-// batch it prints the decoded batch, and whether vLLM's encoder produces the same bytes.
+// batch, pyEvents prints the decoded batch, and whether vLLM's encoder produces the same bytes.
 const pyEvents = `
 import importlib.util, json, logging, sys, types
 import msgspec, zmq

@@ -61,7 +61,8 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// The program serves over etcd and NATS in a separate process. After a SIGTERM it still completes the current answer.
+// The program serves over etcd and NATS in a separate process. After a SIGTERM the program still completes the
+// current answer.
 func TestProgram(t *testing.T) {
 	s, err := stack.Start(t.Context(), stack.Options{})
 	if err != nil {

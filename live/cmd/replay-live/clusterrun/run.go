@@ -106,7 +106,7 @@ func listEndpoints(o *remotes.Options) []string {
 	return names
 }
 
-// reachServers configures etcd and NATS. With --spawn it starts them, unless addresses are given.
+// reachServers configures etcd and NATS. With --spawn it starts etcd and NATS, unless addresses are given.
 func (x *processRun) reachServers(ctx context.Context) (err error) {
 	p := &x.o.Processes
 	if x.config, err = cluster.Config(&p.Runtime); err != nil {
