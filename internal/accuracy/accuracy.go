@@ -80,7 +80,7 @@ type Off struct {
 type Class string
 
 const (
-	DenseOnOneGPU Class = "dense models on one GPU" // with vLLM
+	DenseOnOneGPU Class = "dense models on one GPU" // dense models on vLLM
 	Other         Class = "other"                   // models with experts on several GPUs, and SGLang
 )
 

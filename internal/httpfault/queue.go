@@ -9,7 +9,7 @@ type Queue[Group comparable] struct {
 	Rejected func(reason string) // counts a rejection
 
 	mu       sync.Mutex
-	requests int                 // in flight
+	requests int                 // number of requests in flight
 	tokens   int                 // prompt tokens of requests without a first token
 	groups   map[Group]*decision // groups with requests that have not arrived yet
 }

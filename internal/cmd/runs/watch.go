@@ -23,8 +23,8 @@ func (r *run) showProgress(streams *replay.Streams) (end func(ended bool)) {
 
 // Default intervals between updates of the view.
 const (
-	redraw = 250 * time.Millisecond // on a terminal
-	relog  = 10 * time.Second       // in a log
+	redraw = 250 * time.Millisecond // interval between updates on a terminal
+	relog  = 10 * time.Second       // interval between lines in a log
 )
 
 // watch is showProgress for --watch. The view observes the replay on the goroutine of the replay, and no result

@@ -47,8 +47,8 @@ type field struct {
 	name     string
 	kind     byte
 	width    int           // bytes of a number, or length of a fixed-size value
-	signed   bool          // for integers
-	unit     time.Duration // of timestamps and dates
+	signed   bool          // whether an integer is signed
+	unit     time.Duration // unit of timestamps and dates
 	children []*field
 	words    int64  // id of the dictionary
 	index    *field // integer type of the indices into the dictionary; nil if there is no dictionary
