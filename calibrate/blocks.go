@@ -69,8 +69,8 @@ func decideOpen(ctx context.Context, m *Measured, o Options) (*Measured, error) 
 // clearly is the share by which an alternative setting must reduce the loss.
 const clearly = 0.2
 
-// These are the numbers of simulations per candidate: for a number of blocks, and for an open setting. The second may
-// be small because only a clearly better alternative counts.
+// scanRuns and choiceRuns are the numbers of simulations per candidate: for a number of blocks, and for an open
+// setting. choiceRuns may be small because only a clearly better alternative counts.
 const (
 	scanRuns   = 40
 	choiceRuns = 20

@@ -43,8 +43,8 @@ func measure(t *testing.T, count int) string {
 	})
 }
 
-// measureServer does the same as measure for a server with the settings of a meta.json. Its pass times follow from
-// the result of parameters.
+// measureServer does the same as measure for a server with the settings of a meta.json. The server's pass times
+// follow from the result of parameters.
 func measureServer(t *testing.T, meta string, count int, parameters func(*measured.Settings) timing.Parameters) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -291,8 +291,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// measuredRun returns a run of a real server. These data are optional, and TestFindsTheServer uses a simulated server
-// instead.
+// measuredRun returns a run of a real server. The data of real servers are optional, and TestFindsTheServer uses a
+// simulated server instead.
 func measuredRun(t *testing.T, name string) (*Measured, *measured.Prompts) {
 	t.Helper()
 	m, err := Read(optional.Data(t, "vllm-runs/"+name), 0)

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// followers returns, for each request, the next request in its lane, -1 if there is none. It returns nil if the
-// requests have their own arrival times.
+// followers returns, for each request, the next request in its lane, -1 if there is none. followers returns nil if
+// the requests have their own arrival times.
 func (m *Measured) followers() []int {
 	if m.InFlight == 0 {
 		return nil

@@ -151,8 +151,8 @@ func (m *Measured) allGaps() (gaps []float64) {
 	return gaps
 }
 
-// addHits adds the share of prompt tokens that were in the cache. It covers the requests for which the server
-// reported this number.
+// addHits adds the share of prompt tokens that were in the cache. Only requests with this number from the server
+// count.
 func (c *Compared) addHits() {
 	var found [2]int
 	tokens := 0
@@ -228,7 +228,8 @@ func (c *Compared) addNoise(repeats []*Measured) {
 	}
 }
 
-// outcomeOf returns the times of a replay's tokens. They are on the clock of a client if a client measured the run.
+// outcomeOf returns the times of a replay's tokens. The times are on the clock of a client if a client measured the
+// run.
 func (m *Measured) outcomeOf(result *harness.Result) (*Outcome, error) {
 	records := m.recordsOf(result)
 	if len(records) != len(m.Requests) {

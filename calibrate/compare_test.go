@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured/measuredtest"
 )
 
-// TestCompare compares a run with its replay. It checks the measured and simulated times, the cached share, the share
-// of each server, and repeats of the run as noise.
+// TestCompare compares a run with its replay. TestCompare checks the measured and simulated times, the cached share,
+// the share of each server, and repeats of the run as noise.
 func TestCompare(t *testing.T) {
 	dir, slower := t.TempDir(), t.TempDir()
 	measuredtest.WriteRecorded(t, dir, "", "")

@@ -73,16 +73,16 @@ func (r *Result) addKinds(trials []*trial, f *fitted) error {
 }
 
 const (
-	// nudge is the relative change of a parameter for the measurement of its effect. It is large enough to move
+	// nudge is the relative change of a parameter for the measurement of its effect. nudge is large enough to move
 	// requests by whole passes.
 	nudge = 0.02
 	// blockRequests is the number of consecutive requests that count as one observation, because they share passes.
 	blockRequests = 30
 )
 
-// computeSpreads returns the uncertainty of each parameter. This is the standard deviation that follows from the
-// scatter of the residuals of blocks of requests. If fits to parts of the runs differ by more, it is their standard
-// deviation.
+// computeSpreads returns the uncertainty of each parameter. The uncertainty is the standard deviation that follows
+// from the scatter of the residuals of blocks of requests. If fits to parts of the runs differ by more, the
+// uncertainty is the standard deviation of these fits.
 func computeSpreads(ctx context.Context, trials []*trial, f *fitted) ([]timing.Spread, error) {
 	centre, err := computeResiduals(trials, f, f.u)
 	if err != nil {
@@ -161,7 +161,8 @@ func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, err
 	return shares, nil
 }
 
-// computeResiduals returns the residuals at u. They are ordered by metric, and each metric has all chosen requests.
+// computeResiduals returns the residuals at u. The residuals are ordered by metric, and each metric has all chosen
+// requests.
 func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error) {
 	p, way := f.form.parametersAt(&f.start, u), f.form.frontEndAt(u)
 	outs := make([]Outcome, len(trials))
@@ -188,8 +189,8 @@ func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error
 	return all, nil
 }
 
-// sandwichSpreads returns the spreads of the parameters by the robust (sandwich) covariance. It follows from the
-// effect of each parameter on the residuals, with one residual per request and metric.
+// sandwichSpreads returns the spreads of the parameters by the robust (sandwich) covariance. This covariance follows
+// from the effect of each parameter on the residuals, with one residual per request and metric.
 func sandwichSpreads(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)
 	bread, meat := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)

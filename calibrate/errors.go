@@ -52,7 +52,7 @@ const shortWait = 0.25
 const firstIgnored = 10
 
 // saturation divides the requests of a run into quick ones, which were admitted at once, and slow ones. The first
-// requests are not among the quick ones.
+// firstIgnored requests of a run are not among the quick ones.
 type saturation struct {
 	quick, slow []int
 	// supposed is true if the run does not record the waits. A request is then quick if a replay admits it at once

@@ -11,9 +11,9 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// These are the limits of the test for lost KV events. The first two bound the error of a replay that is too large:
-// for shares of the generated tokens if they are known, otherwise for times per token. leftOver is the part of this
-// error that the other replay may have.
+// These limits are for the test for lost KV events. shareContrast is the least error of a wrong replay in shares of
+// the generated tokens. timeContrast is this error in times per token, if shares are unknown. leftOver is the part of
+// the error that the correct replay may have.
 const (
 	shareContrast = 0.03
 	timeContrast  = 0.05
@@ -28,10 +28,10 @@ type routing struct {
 	shares         bool    // the distances are between shares of tokens, not between times
 }
 
-// FindEvents finds whether the router of the run received the KV events of its servers. It replays the run with
-// events and without them. Events count as lost if only the second replay explains the load of the servers or the
-// times per token. If the run is not clear about this, the assumption in m stays, which can come from a profile of
-// the same servers. FindEvents returns the replay that corresponds to the result.
+// FindEvents finds whether the router of the run received the KV events of its servers. FindEvents replays the run
+// with events and without them. Events count as lost if only the second replay explains the load of the servers or
+// the times per token. If the run is not clear about this, the assumption in m stays, which can come from a profile
+// of the same servers. FindEvents returns the replay that corresponds to the result.
 func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)) (*harness.Result, error) {
 	var results [2]*harness.Result
 	for i, unheard := range []bool{false, true} {
@@ -51,8 +51,8 @@ func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)
 	return results[0], nil
 }
 
-// decideEvents keeps the assumption about KV events unless r clearly contradicts it. It adds a note if the events do
-// not reach the router.
+// decideEvents keeps the assumption about KV events unless r clearly contradicts it. decideEvents adds a note if the
+// events do not reach the router.
 func (m *Measured) decideEvents(r routing) {
 	switch {
 	case r.heard > r.least && r.unheard < leftOver*r.heard:
@@ -95,8 +95,8 @@ func (m *Measured) compareRouting(results [2]*harness.Result) (r routing, err er
 	return r, nil
 }
 
-// distanceOfTimes returns the distance between the times per token of a replay and of the run. It is the average over
-// mean, median and p90.
+// distanceOfTimes returns the distance between the times per token of a replay and of the run. The distance is the
+// average over mean, median and p90.
 func (m *Measured) distanceOfTimes(result *harness.Result) (float64, error) {
 	out, err := m.outcomeOf(result)
 	if err != nil {
@@ -222,7 +222,8 @@ func distanceOfShares(a, b []float64) float64 {
 }
 
 // findEvents finds for each run with a known router whether the router received KV events. Runs with known shares of
-// servers come first. Their result is the assumption for the other runs with the same router, and for the profile.
+// servers come first. The result for runs with known shares is the assumption for the other runs with the same
+// router, and for the profile.
 func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
 	for _, own := range []bool{true, false} {
 		for i, m := range runs {

@@ -43,7 +43,8 @@ type Check struct {
 // Options holds the options of a calibration.
 type Options struct {
 	// Holdout is the share of requests that a second and a third fit leave out. The second fit leaves out the last
-	// requests by arrival, the third fit the first ones. If it is 0, there is only one fit, to all requests.
+	// requests by arrival, and the third fit leaves out the first requests. If Holdout is 0, there is only one fit,
+	// to all requests.
 	Holdout float64
 	Prompts *measured.Prompts // nil: prompts have no common prefixes
 	// Replay, if not nil, replays a run on its servers with the router of its settings and the times of a profile.

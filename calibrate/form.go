@@ -28,14 +28,14 @@ func parameterOf(p *timing.Parameters, name string) *float64 {
 	}[name]
 }
 
-// These are the weights that all passes read, and the weights of experts.
+// denseField names the weights that all passes read, and expertsField the weights of experts.
 const (
 	denseField   = "weights_s"
 	expertsField = "experts_s"
 )
 
-// isFree reports whether only the runs determine a parameter. These parameters are the times between client and
-// server, and times that data sheets do not have.
+// isFree reports whether only the runs determine a parameter. This applies to times between client and server, and to
+// times that data sheets do not have.
 func (f *Form) isFree(name string) bool {
 	return isOfFrontEnd(name) || f.keeps && (name == passField || name == promptsField)
 }

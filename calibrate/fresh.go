@@ -99,11 +99,12 @@ func (f *warmupFit) addRun(m *Measured) {
 	f.runs = append(f.runs, cut)
 }
 
-// warmupSeeds is the number of replays for each warm-up. It is random which requests wait while servers stall.
+// warmupSeeds is the number of replays for each warm-up. Several are necessary because it is random which requests
+// wait while servers stall.
 const warmupSeeds = 3
 
-// distanceOf returns the distance between the times to the first token in the warm-ups and in their replays. It is
-// the sum over all replays of the mean difference of the sorted times, as a share of the measured mean.
+// distanceOf returns the distance between the times to the first token in the warm-ups and in their replays. The
+// distance is the sum over all replays of the mean difference of the sorted times, as a share of the measured mean.
 func (f *warmupFit) distanceOf(w *timing.Warmup) (float64, error) {
 	total := 0.0
 	f.profile.Warmup = w
@@ -154,9 +155,9 @@ const (
 	mostWarm = 32
 )
 
-// fitWarmup returns when fresh servers stall and for how long. It returns nil if no run has fresh servers or if a
-// stall does not explain the waits of requests. Runs with unknown first requests count only if there are no other
-// fresh runs.
+// fitWarmup returns when fresh servers stall and for how long. fitWarmup returns nil if no run has fresh servers or
+// if a stall does not explain the waits of requests. Runs with unknown first requests count only if there are no
+// other fresh runs.
 func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profile) (*timing.Warmup, error) {
 	f := &warmupFit{replay: o.Replay, profile: p}
 	known := slices.ContainsFunc(runs, func(m *Measured) bool { return m.Lead == 0 && m.Fresh() })

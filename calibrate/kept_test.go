@@ -18,10 +18,11 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// keptRuns returns the runs that TestAccuracyIsKept fits to and judges by. They come from a server that was simulated
-// once, with effects of real servers that no form of a fit has. Its passes and the times to the client scatter. Some
-// passes stop for 20 ms, and in one minute everything is slower. `go test ./calibrate -run TestAccuracyIsKept -args
-// -measure-again` makes them again. This replaces the earlier results, so it can hide an error in the simulation.
+// keptRuns returns the runs that TestAccuracyIsKept fits to and judges by. The runs come from a server that was
+// simulated once, with effects of real servers that no form of a fit has. The server's passes and the times to the
+// client scatter. Some passes stop for 20 ms, and in one minute everything is slower. `go test ./calibrate -run
+// TestAccuracyIsKept -args -measure-again` makes them again. This replaces the earlier results, so it can hide an
+// error in the simulation.
 func keptRuns() []keptRun {
 	return []keptRun{
 		{name: "rate-3", rate: 3, slowFrom: 60, slowTo: 110},
@@ -112,7 +113,8 @@ func keptBounds() []keptBound {
 	}
 }
 
-// keptBound is the limit for the checks of one fit. It applies to sets with names that begin with a given text.
+// keptBound is the limit for the checks of one fit. keptBound applies to sets with names that begin with a given
+// text.
 type keptBound struct {
 	fitted, judged  string
 	mean, ttft, p99 float64 // of TPOT and E2E; of the mean TTFT; of the p99 of TPOT
@@ -132,8 +134,8 @@ func (b *keptBound) missedBy(c *Check) (missed []string) {
 	return missed
 }
 
-// TestAccuracyIsKept checks fits to two loads of a server. Their predictions of each load by the other one, and of a
-// third load, must stay as good as they were.
+// TestAccuracyIsKept checks fits to two loads of a server. Predictions of each load by the other load, and of a third
+// load, must stay as good as when the runs were made.
 func TestAccuracyIsKept(t *testing.T) {
 	long.Only(t)
 	var runs []*Measured

@@ -36,7 +36,8 @@ type KindShare struct {
 	Share float64 `json:"share"`
 }
 
-// sharesOfKinds returns the share of each kind of passes in the time of passes. It omits kinds without passes.
+// sharesOfKinds returns the share of each kind of passes in the time of passes. sharesOfKinds omits kinds without
+// passes.
 func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
 	all := []KindShare{{Kind: "full graph"}, {Kind: "piecewise"}, {Kind: "eager"}}
 	total := 0.0
@@ -55,8 +56,8 @@ func sharesOfKinds(p *timing.Parameters, records []*ledger) []KindShare {
 	return slices.DeleteFunc(all, func(k KindShare) bool { return !(k.Share > 0) })
 }
 
-// These are additional times of a pass: of a pass that is launched in pieces, and of a pass that is launched without
-// graphs. The second is added to the first.
+// piecewiseField is the additional time of a pass that is launched in pieces. eagerField is the further additional
+// time of a pass that is launched without graphs.
 const (
 	piecewiseField = "piecewise_base_s"
 	eagerField     = "eager_base_s"

@@ -40,8 +40,8 @@ func TestFindsKinds(t *testing.T) {
 	}
 }
 
-// TestKindsToFit checks that a fit has a parameter only for kinds of passes that a server has. It has none that would
-// have the same effect as the weights.
+// TestKindsToFit checks that a fit has a parameter only for kinds of passes that a server has. No parameter may have
+// the same effect as the weights.
 func TestKindsToFit(t *testing.T) {
 	for _, c := range []struct {
 		graphs           []int

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// metric is a quantity of a request that is compared. It is a span of time in s divided by a number. The number is
-// NaN if the request has no such quantity.
+// metric is a quantity of a request that is compared. The quantity is a span of time in s divided by a number. The
+// number is NaN if the request has no such quantity.
 type metric struct {
 	name string
 	span func(*measured.Request) (from, to, over float64)

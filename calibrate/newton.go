@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// These are limits of the descent by the Gauss-Newton method.
+// The constants are limits of the descent by the Gauss-Newton method.
 const (
 	newtonSteps = 20
 	newtonTries = 5    // of one step; each has more damping
@@ -32,9 +32,9 @@ func (s *search) newtonFromThree(from point) (best point) {
 	return best
 }
 
-// descendNewton moves a point to a lower loss. It uses the effect of each parameter while the work of all passes
-// stays the same. This effect is smooth, but the loss itself is not. A changed schedule enters the next step through
-// its new simulation.
+// descendNewton moves a point to a lower loss. descendNewton uses the effect of each parameter while the work of all
+// passes stays the same. This effect is smooth, but the loss itself is not. A changed schedule enters the next step
+// through its new simulation.
 func (s *search) descendNewton(from point) point {
 	if s.isReferences() { // the reference's model has no recorded passes
 		return from
@@ -69,8 +69,8 @@ func (s *search) descendNewton(from point) point {
 	return at
 }
 
-// computeSlopes returns the second and first derivatives of the loss at u. The last simulation must have been at u or
-// near it.
+// computeSlopes returns the second and first derivatives of the loss at u. The most recent simulation must have been
+// at u or near u.
 func (s *search) computeSlopes(u []float64) (hessian *mat.SymDense, slope []float64) {
 	n := len(s.form.Fields)
 	hessian, slope = mat.NewSymDense(n, nil), make([]float64, n)
@@ -126,7 +126,7 @@ func (s *search) addSlopes(of *trial, u []float64, hessian *mat.SymDense, slope 
 	}
 }
 
-// dampedStep returns the point after one damped step. It returns nil if there is none.
+// dampedStep returns the point after one damped step, or nil if there is none.
 func dampedStep(u []float64, hessian *mat.SymDense, slope []float64, damp float64) []float64 {
 	n := len(u)
 	damped := mat.NewSymDense(n, nil)

@@ -40,8 +40,8 @@ func pair() (*Measured, *Outcome) {
 	return m, &Outcome{First: []float64{1.05, 2}, Last: []float64{3.15, 2}}
 }
 
-// TestLoss compares the loss with one computed by hand. It has the robust errors of requests in twentieths, and the
-// squared errors of the means in hundredths.
+// TestLoss compares the loss with one computed by hand. The loss has the robust errors of requests in twentieths, and
+// the squared errors of the means in hundredths.
 func TestLoss(t *testing.T) {
 	m, out := pair()
 	target := newTarget(m, []int{0, 1})
@@ -97,8 +97,8 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// TestSupposedSaturation checks a run with unknown instants of admission. Its unsaturated requests are the ones that
-// a replay admits at once and that were not held back before the server.
+// TestSupposedSaturation checks a run with unknown instants of admission. Requests are unsaturated if a replay admits
+// them at once and they were not held back before the server.
 func TestSupposedSaturation(t *testing.T) {
 	m, out := &Measured{}, &Outcome{}
 	for i := range 40 {

@@ -11,15 +11,15 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// These are start values for fixed times, which data sheets do not have: s of every pass, and the share of passes
-// with prompts in a quick time to the first token.
+// passStart and promptShare are start values for fixed times, which data sheets do not have. passStart is s of every
+// pass. promptShare is the share of a pass with prompts in a quick time to the first token.
 const (
 	passStart   = 2e-3
 	promptShare = 0.8
 )
 
-// These are the fixed times of all passes and of passes that compute prompts, and the share of experts that a token
-// reads.
+// The fields are the fixed times of all passes and of passes that compute prompts, and the share of experts that a
+// token reads.
 const (
 	passField    = "base_s"
 	promptsField = "mixed_base_s"
@@ -44,9 +44,9 @@ func startOwn(s *measured.Settings, targets []*target) timing.Parameters {
 	return p
 }
 
-// ownForm returns the parameters that are fitted to runs of engines other than vLLM's. These are a fixed time of all
-// passes, one of passes with prompts, and the parameters of the data sheets. All other parameters keep the values of
-// the data sheets.
+// ownForm returns the parameters that are fitted to runs of engines other than vLLM's. The parameters are a fixed
+// time of all passes, a fixed time of passes with prompts, and the parameters of the data sheets. All other
+// parameters keep the values of the data sheets.
 func (s *search) ownForm() Form {
 	fields := []string{denseField, "token_s", "context_s", "pair_s", passField, promptsField}
 	if s.start.Experts > 0 {
@@ -60,9 +60,9 @@ func (s *search) ownForm() Form {
 	return f
 }
 
-// findOwn searches for the parameters of a server other than vLLM. It first descends by the effects of parameters,
-// then corrects the means. One form is enough. Parameters that the runs do not determine are drawn to the data
-// sheets.
+// findOwn searches for the parameters of a server other than vLLM. findOwn first descends by the effects of
+// parameters, then corrects the means. One form is enough. Parameters that the runs do not determine are drawn to the
+// data sheets.
 func (s *search) findOwn() (fitted, error) {
 	s.form = s.ownForm()
 	var at point

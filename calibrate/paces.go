@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// These constants are for slow runs among several runs. The passes of a slow run take longer than in the other runs,
-// at least by the share leastPace. Only the paceTries runs with the longest waits for tokens are tried.
+// The constants are for the search for slow runs among several runs. The passes of a slow run take longer than in the
+// other runs, at least by the share leastPace. Only the paceTries runs with the longest waits for tokens are tried.
 const (
 	leastPace  = 0.03
 	clearPace  = 0.05 // enough without a clear reduction of the loss, if the runs then differ by less than half as much
@@ -85,8 +85,8 @@ type paceFit struct {
 	seen []int
 }
 
-// fitPaces finds the runs of a training with slower servers than the other runs. It repeats the fit with each of them
-// at its own pace if this reduces the loss clearly.
+// fitPaces finds the runs of a training with slower servers than the other runs. fitPaces repeats the fit with each
+// slow run at its own pace if this reduces the loss clearly.
 func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *training, f fitted) (fitted, error) {
 	s := &paceFit{ctx: ctx, sims: sims, runs: runs, t: t, f: &f}
 	for i, p := range t.on {
@@ -116,7 +116,8 @@ func fitPaces(ctx context.Context, sims []*Simulation, runs []*Measured, t *trai
 	return f, nil
 }
 
-// searchAt returns a search with the fit's form and with these paces. It uses all runs of the training except one.
+// searchAt returns a search with the fit's form and with these paces. searchAt uses all runs of the training except
+// one.
 func (s *paceFit) searchAt(paces []float64, without int) *search {
 	on := slices.Clone(s.t.on)
 	if without >= 0 {
@@ -172,8 +173,8 @@ func sizeOf(values []float64) (sum float64) {
 	return sum
 }
 
-// tryPace returns the speed of the server of a run relative to the fit of the other runs. It also returns the loss of
-// all runs at this speed, and the remaining differences in times per token.
+// tryPace returns the speed of the server of a run relative to the fit of the other runs. tryPace also returns the
+// loss of all runs at this speed, and the remaining differences in times per token.
 func (s *paceFit) tryPace(i int) (pace, loss, odds float64, err error) {
 	others := s.searchAt(s.t.paces, i)
 	to := others.descendNewton(point{u: s.f.u})

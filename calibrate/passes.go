@@ -36,7 +36,7 @@ func (r *ledger) reset(engines, requests int) {
 	r.engine, r.noted = 0, true
 }
 
-// notePass adds a pass, or several equal passes in a row. The first of them computes step.
+// notePass adds a pass, or several equal passes in a row. The first of these passes computes step.
 func (r *ledger) notePass(p *scheduler.Pass) {
 	step, all := r.step, r.engines[r.engine]
 	if r.merges && p.Count > 1 {
@@ -80,8 +80,8 @@ type effects struct {
 	upTo   [][]float64 // by parameter: sums before each pass and after the last one
 }
 
-// newEffects returns the effects of the form's parameters on passes. They are derivatives by the logarithms of the
-// parameters.
+// newEffects returns the effects of the form's parameters on passes. The effects are derivatives by the logarithms of
+// the parameters.
 func newEffects(passes []stretch, p *timing.Parameters, form *Form) *effects {
 	const factor = 1e-4
 	e := &effects{passes: passes, upTo: make([][]float64, len(form.Fields))}

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// addPods adds sums over the logs of all servers and over the records of the replay. They are the hit rate, and the
-// share of each server in the generated tokens, the largest share first.
+// addPods adds sums over the logs of all servers and over the records of the replay. The sums give the hit rate, and
+// the share of each server in the generated tokens, the largest share first.
 func (c *Compared) addPods(all []measured.Pod, records []collector.Record) {
 	total := 0.0
 	for i := range all {

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// These are limits of polishMeans.
+// The constants are limits of polishMeans.
 const (
 	polishSteps = 8
 	// polishCost is the largest relative increase of the loss of single requests for smaller errors of means.
@@ -70,7 +70,8 @@ func (s *search) meanEffects(u []float64) *mat.Dense {
 	return effects
 }
 
-// effectsAt returns the effect of each parameter on values at u. It compares the values above and below u by edge.
+// effectsAt returns the effect of each parameter on values at u. effectsAt compares the values above and below u by
+// edge.
 func effectsAt(u []float64, edge float64, values func(u []float64) ([]float64, error)) ([][]float64, error) {
 	columns := make([][]float64, len(u))
 	for a := range u {
@@ -90,8 +91,8 @@ func effectsAt(u []float64, edge float64, values func(u []float64) ([]float64, e
 	return columns, nil
 }
 
-// cheapestStep returns the step with the effects miss that costs least by the curvature of a loss. It returns nil if
-// there is none.
+// cheapestStep returns the step with the effects miss that costs least by the curvature of a loss, or nil if there is
+// none.
 func cheapestStep(curvature *mat.SymDense, effects *mat.Dense, miss []float64) []float64 {
 	n := curvature.SymmetricDim()
 	for a := range n {

@@ -8,9 +8,10 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// counterparts returns, for metric k of each chosen request of an outcome, the measured value to compare it with.
-// This is the request's own value. In a closed loop, it is the value of the same rank, because the concurrent
-// requests of a request are unknown. A request may wait for other prompts only in the run or only in the replay.
+// counterparts returns, for metric k of each chosen request of an outcome, the measured value to compare it with. In
+// an open loop, this value is the request's own. In a closed loop, this value is the one of the same rank, because
+// the concurrent requests of a request are unknown. A request may wait for other prompts only in the run or only in
+// the replay.
 func (t *target) counterparts(k int, simulated []float64) []float64 {
 	if t.run.InFlight == 0 {
 		return t.measured[k]

@@ -78,7 +78,7 @@ func (r *Result) WriteText(w io.Writer) error {
 	return err
 }
 
-// Parameter is a fitted parameter. Its spread is a share of its value.
+// Parameter is a fitted parameter. Spread is a share of Value.
 type Parameter struct {
 	Name          string
 	Value, Spread float64

@@ -9,7 +9,7 @@ import (
 
 // routeRuns replays each run that has a router, so that the router chooses the workers of requests. The replays have
 // approximately the pass times of the run's servers, because the choices depend on these times. With choices from
-// data sheets, a fit would have other queues than its own replays. It also finds the stalls of fresh servers.
+// data sheets, a fit would have other queues than its own replays. routeRuns also finds the stalls of fresh servers.
 func routeRuns(ctx context.Context, sims []*Simulation, runs []*Measured, o Options, whole *training) (*timing.Warmup, error) {
 	if o.Replay == nil {
 		return nil, nil

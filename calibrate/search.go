@@ -93,8 +93,8 @@ func (s *search) simulate(u []float64) error {
 	return nil
 }
 
-// These weights draw undetermined parameters to the start. The second is larger because a client's times determine
-// less than an engine's times.
+// spreadWeight and clientWeight draw undetermined parameters to the start. clientWeight is larger because a client's
+// times determine less than an engine's times.
 const (
 	spreadWeight = 0.001
 	clientWeight = 0.5
@@ -179,8 +179,8 @@ func (s *search) misses() []float64 {
 	return all
 }
 
-// descendSimplex moves a simplex with edges of the given length from a point. It returns the best point within a
-// number of simulations.
+// descendSimplex moves a simplex with edges of the given length from a point. descendSimplex returns the best point
+// within a number of simulations.
 func (s *search) descendSimplex(from point, edge float64, runs int) point {
 	if s.err != nil {
 		return from
@@ -227,7 +227,7 @@ func (s *search) scaleStart() point {
 	return point{u, s.loss(u)}
 }
 
-// These are the edges of the simplexes in the stages of a search, and the numbers of simulations.
+// The constants are the edges of the simplexes in the stages of a search, and the numbers of simulations.
 const (
 	wideEdge, wideRuns = 0.2, 40
 	fineEdge, fineRuns = 0.1, 120
@@ -240,7 +240,7 @@ const (
 )
 
 // fitTargets finds the parameters with which the simulated requests best match the chosen measured ones of each run.
-// It first descends for each form by the effects of parameters, then from the best form by trial. Finally, it
+// fitTargets first descends for each form by the effects of parameters, then from the best form by trial. Finally, it
 // corrects the means.
 func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fitted, error) {
 	s := newSearch(ctx, sims, targets)

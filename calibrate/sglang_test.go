@@ -22,8 +22,8 @@ const launched = "python3 -m sglang.launch_server --model-path /models/nobody-kn
 // sheets returns known facts about this server that are not in the command.
 func sheets() map[string]any { return map[string]any{"device_name": "gb300", "model": "kimi-k2.5"} }
 
-// writeTurns writes rows in the order of completion into DIR/raw_concN.jsonl. It writes a summary and the command
-// next to them.
+// writeTurns writes rows in the order of completion into DIR/raw_concN.jsonl. writeTurns writes a summary and the
+// command next to this file.
 func writeTurns(t *testing.T, dir string, inFlight int, rows []map[string]any) string {
 	t.Helper()
 	var text bytes.Buffer

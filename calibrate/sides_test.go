@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// TestHitRateOfLogs checks that the hit rate of a log is the one in its last line. It is compared with the hit rate
-// of the same number of requests in the replay.
+// TestHitRateOfLogs checks that the hit rate of a log is the one in its last line. The log's hit rate is compared
+// with that of the same number of requests in the replay.
 func TestHitRateOfLogs(t *testing.T) {
 	var records []collector.Record
 	for i := range 1500 {

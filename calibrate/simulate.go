@@ -94,7 +94,7 @@ type Outcome struct {
 	record *ledger // nil: the work of passes is not recorded
 }
 
-// Run replays the requests with passes timed by model. It passes each of them to watch, which may be nil.
+// Run replays the requests with passes timed by model. Run calls watch with each pass, unless watch is nil.
 func (s *Simulation) Run(model timing.Model, out *Outcome, watch func(*scheduler.Pass)) error {
 	out.reset(len(s.requests))
 	if s.next != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// podsRun returns a run of four simulated servers with the given speeds. Its rows have the server that answered.
+// podsRun returns a run of four simulated servers with the given speeds. The rows of the run have the server that
+// answered.
 func podsRun(t *testing.T, count int, speeds ...float64) *Measured {
 	t.Helper()
 	m, err := Read(measure(t, count), 0)

@@ -16,8 +16,8 @@ type spell struct {
 	more     float64 // share by which requests waited longer for their tokens
 }
 
-// These are the conditions for a spell. The medians of windows inside and outside it differ by at least the share
-// leastMore. They also differ by at least leastContrast standard deviations of that difference. There are at least
+// The constants are conditions for a spell. The medians of windows inside and outside a spell differ by at least the
+// share leastMore. The difference is also at least leastContrast times its standard deviation. There are at least
 // fewWindows windows on each side.
 const (
 	leastWindow   = 10  // s
@@ -125,8 +125,8 @@ func medianWindows(arrivals, values []float64) (first, width float64, medians []
 	return first, width, medians
 }
 
-// spellOf returns the spell of a run that a comparison with its replay shows. It returns no spell for a closed loop,
-// because its replay has other concurrent requests than the run.
+// spellOf returns the spell of a run that a comparison with its replay shows. spellOf returns no spell for a closed
+// loop, because its replay has other concurrent requests than the run.
 func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
 	if m.InFlight > 0 {
 		return spell{}
@@ -140,8 +140,8 @@ func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
 	return findSpell(arrivals, slow)
 }
 
-// leaveSpells excludes from a training the spells of slow servers that its fit shows. It reports whether there are
-// any.
+// leaveSpells excludes from a training the spells of slow servers that its fit shows. leaveSpells reports whether
+// there are any spells.
 func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) (found bool, err error) {
 	for i, m := range runs {
 		chosen := t.on[i].withoutWarmUp(m)
@@ -159,8 +159,8 @@ func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) 
 	return found, nil
 }
 
-// fitTraining fits to a training. It excludes times when servers were disturbed, and simulates slow servers at their
-// own pace.
+// fitTraining fits to a training. fitTraining excludes times when servers were disturbed, and simulates slow servers
+// at their own pace.
 func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	f, err := fitUndisturbed(ctx, sims, runs, t)
 	if err != nil {

@@ -77,8 +77,8 @@ func TestSpellIsLeft(t *testing.T) {
 	}
 }
 
-// TestSpellOfClosedLoop checks that a closed loop has no spells. Its replay has other concurrent requests, so it does
-// not show the state of the server at that time.
+// TestSpellOfClosedLoop checks that a closed loop has no spells. The replay of a closed loop has other concurrent
+// requests, so the replay does not show the state of the server at that time.
 func TestSpellOfClosedLoop(t *testing.T) {
 	m := disturbedRun(t)
 	sim, err := newSimulation(m, nil, false)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// pass holds the quantities of a pass that have a trusted range. It can also be several equal passes in a row.
+// pass holds the quantities of a pass that have a trusted range. Several equal passes in a row can be one pass.
 type pass struct {
 	ms                                         float64
 	tokens, requests, context, perSeq, waiting float64

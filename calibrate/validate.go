@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// AddWay adds the times of a profile between client and engine to the times of later replays. It applies only if a
-// client measured the run.
+// AddWay adds the times of a profile between client and engine to the times of later replays. AddWay applies only if
+// a client measured the run.
 func (m *Measured) AddWay(w *timing.Way) {
 	if w == nil || !m.Client {
 		return
@@ -28,8 +28,8 @@ func (m *Measured) AddWay(w *timing.Way) {
 // freshTokens is the number of tokens per id if prompts have no common prefixes.
 const freshTokens = 512
 
-// WriteTrace writes the requests at their arrivals as a Mooncake trace. It returns the number of tokens per id.
-// Without prompts, no two requests have a common prefix.
+// WriteTrace writes the requests at their arrivals as a Mooncake trace. WriteTrace returns the number of tokens per
+// id. Without prompts, no two requests have a common prefix.
 func (m *Measured) WriteTrace(w io.Writer, p *measured.Prompts) (blockTokens int, err error) {
 	blockTokens = freshTokens
 	if p != nil {
@@ -80,7 +80,7 @@ type Judged struct {
 	Errors []Errors `json:"errors"` // by metric
 }
 
-// Judge compares a replay of the whole run, by its trace, with the measurements. It judges all requests and, if
+// Judge compares a replay of the whole run, by its trace, with the measurements. Judge judges all requests and, if
 // known, the requests that were admitted at once and the rest separately.
 func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	out, err := m.outcomeOf(result)
@@ -118,7 +118,7 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 	return sets, nil
 }
 
-// classes returns the classes of service of the requests. It returns none if there is only one.
+// classes returns the classes of service of the requests, or none if there is only one.
 func (m *Measured) classes() []string {
 	var all []string
 	for i := m.judgedFrom(); i < len(m.Requests); i++ {

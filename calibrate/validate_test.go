@@ -36,8 +36,8 @@ func replayTrace(t *testing.T, m *Measured, p *measured.Prompts) *harness.Result
 	return result
 }
 
-// writeBench writes a result of vllm bench serve with requests of 100 and 20 tokens, in reverse order of arrival. Its
-// times are the times of a replay multiplied by factor.
+// writeBench writes a result of vllm bench serve with requests of 100 and 20 tokens, in reverse order of arrival. The
+// times of the result are the times of a replay multiplied by factor.
 func writeBench(t *testing.T, dir string, n int, of *harness.Result, factor float64) {
 	t.Helper()
 	b := map[string][]any{}

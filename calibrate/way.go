@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// These are the parameters of a way, and their start values in s.
+// The constants are the parameters of a way, and their start values in s.
 const (
 	frontEndFirst, frontEndFirstStart = "front_end_first_s", 10e-3
 	frontEndToken, frontEndTokenStart = "front_end_token_s", 0.1e-3
@@ -81,8 +81,8 @@ func (f *Form) addWay(row []float64, w *timing.Way, k, output int) {
 	}
 }
 
-// measureSpread sets the spreads of a way. They are half the width of the central 68 % of the differences between the
-// requests of runs and of the replay.
+// measureSpread sets the spreads of a way. The spreads are half the width of the central 68 % of the differences
+// between the requests of runs and of the replay.
 func measureSpread(w *timing.Way, trials []*trial) {
 	var by [2][]float64
 	for _, t := range trials {
@@ -98,8 +98,8 @@ func measureSpread(w *timing.Way, trials []*trial) {
 	w.FirstSpread, w.TokenSpread = half(by[0]), half(by[1])
 }
 
-// floorParameters returns the lower limits of a pass's parameters by the data sheet of the GPU. They are 0 if the GPU
-// is unknown.
+// floorParameters returns the lower limits of a pass's parameters by the data sheet of the GPU. The limits are 0 if
+// the GPU is unknown.
 func floorParameters(s *measured.Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil || s.Quantized {

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// These limits bound the errors of a fit relative to the errors of its start, on fitted and on held-out requests. The
-// errors are averages of the logarithms of ratios of means.
+// worseBy and worseByHeldOut bound the errors of a fit relative to the errors of its start, on fitted and on held-out
+// requests. The errors are averages of the logarithms of ratios of means.
 const (
 	worseBy        = 0.05
 	worseByHeldOut = 0.2
@@ -62,7 +62,7 @@ func (f *fitted) checkStart(ctx context.Context, sims []*Simulation, runs []*Mea
 	return nil
 }
 
-// offOf returns the size of the error of a mean. It is the same for twice and for half the value.
+// offOf returns the size of the error of a mean. Twice the value and half the value have errors of the same size.
 func offOf(e *Errors) float64 { return math.Abs(math.Log1p(e.Mean)) }
 
 // distanceOfMeans returns the mean error of the means of all measured metrics.

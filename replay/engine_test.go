@@ -210,8 +210,8 @@ func TestOwnEngineIsObservedAlike(t *testing.T) {
 	}
 }
 
-// scribbler is an engine that overwrites all values of a plan between its calls. It also adds to the plan of the
-// worker that was planned before.
+// scribbler is an engine that overwrites all values of a plan between its calls. scribbler also adds to the plan of
+// the previously planned worker.
 type scribbler struct {
 	custom.FirstCome
 	old    map[*custom.Request]custom.Request
@@ -248,8 +248,8 @@ func (e *scribbler) Plan(p *custom.Plan) {
 	clear(p.Waiting)
 }
 
-// TestOwnEngineCannotTouchTheBooks checks that a replay does not read values that an engine may overwrite. It also
-// checks that an ended plan has no effect.
+// TestOwnEngineCannotTouchTheBooks checks that a replay does not read values that an engine may overwrite.
+// TestOwnEngineCannotTouchTheBooks also checks that an ended plan has no effect.
 func TestOwnEngineCannotTouchTheBooks(t *testing.T) {
 	for seed := range uint64(20) {
 		spec := drawEngineSpec(seed)

@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A run is configured by a Spec: a workload and a cluster. Its result has a report and a record of each request.
+// A run is configured by a Spec: a workload and a cluster. The result of a run has a report and a record of each
+// request.
 func ExampleSpec_Run() {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 60, Input: 1500, Output: 30, Interval: 30, Turns: 1},
@@ -111,7 +112,7 @@ func (p *placements) Routed(_ scheduler.Role, _ sim.Time, placed *router.Placeme
 	p.on[placed.Worker]++
 }
 
-// An observer receives all events. It embeds NoObserver for the events that it ignores.
+// An observer receives all events. An observer embeds NoObserver for the events that it ignores.
 func ExampleStreams_observer() {
 	spec := exampleSpec()
 	spec.Router = policy.Name("random")
@@ -130,8 +131,8 @@ type eager struct{}
 // Want is called at every tick, with the latest scrape that the scaler knows.
 func (eager) Want(s *autoscale.Signals) int { return (s.Running + s.Waiting + 3) / 4 }
 
-// A custom scaler replaces the Kind of Autoscale, which is empty. The other fields of Autoscale set the inputs of the
-// scaler and the startup of workers.
+// A custom scaler replaces the Kind of Autoscale, which is empty. All fields of Autoscale except Kind set the inputs
+// of the scaler and the startup of workers.
 func ExampleStreams_scaler() {
 	spec := exampleSpec()
 	spec.Pools[0].Count = 1

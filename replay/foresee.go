@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// foresee returns, by pool, the load that a perfect autoscaler knows in advance. It is the requests at each instant
-// if all workers run from the start. It requires a separate replay.
+// foresee returns, by pool, the load that a perfect autoscaler knows in advance. The load is the requests at each
+// instant if all workers run from the start. foresee requires a separate replay.
 func (s *Spec) foresee(ctx context.Context, workload *loadgen.Workload, own bool) (loads [2]*autoscale.Foreseen, err error) {
 	known := func(i int) bool {
 		a := s.AutoscalerOf(i)

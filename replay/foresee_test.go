@@ -13,7 +13,8 @@ import (
 )
 
 // TestPerfectIsInTime checks that a perfect autoscaler always has ready workers for the requests of a replay with all
-// workers. It never has more workers than the maximum load requires until a worker requested at the next tick is ready.
+// workers. The autoscaler never has more workers than the maximum load requires until a worker requested at the next
+// tick is ready.
 func TestPerfectIsInTime(t *testing.T) {
 	const most, inFlight = 40, 3
 	a := autoscale.Default(autoscale.Foreknown)

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
-// Open reads or generates the workload. It does not depend on the cluster, except that a synthetic workload uses the
-// block size of the first pool.
+// Open reads or generates the workload. Open does not depend on the cluster, except that a synthetic workload uses
+// the block size of the first pool.
 func (s *Spec) Open(ctx context.Context, streams Streams) (*loadgen.Workload, error) {
 	w, err := s.open(ctx, streams)
 	if err == nil && len(s.Classes) > 0 {

@@ -60,8 +60,8 @@ func (p *processes) addFacts(made router.Policy) {
 	}
 }
 
-// scalersOf returns the scaler of each pool that replaces Autoscale.Kind. It is the caller's scaler or a program of
-// the pool; nil: none.
+// scalersOf returns the scaler of each pool that replaces Autoscale.Kind. The result is the caller's scaler or a
+// program of the pool; nil: none.
 func (p *processes) scalersOf(s *Spec, given autoscale.Scaler) (all [2]autoscale.Scaler, err error) {
 	for i := range s.Pools {
 		a := s.AutoscalerOf(i)

@@ -34,8 +34,8 @@ func (s *Spec) checkRecycle() error {
 	return nil
 }
 
-// recycle returns a workload with enough rounds to last until the end of the window. It replays the workload with
-// more and more rounds, until requests are left at the end.
+// recycle returns a workload with enough rounds to last until the end of the window. recycle replays the workload
+// with more and more rounds, until requests are left at the end.
 func (s *Spec) recycle(ctx context.Context, workload *loadgen.Workload, streams Streams) (*loadgen.Workload, error) {
 	if streams.Scaler != nil {
 		return nil, errors.New("a custom scaler is not supported with a recycled workload, which is replayed more than once")

@@ -11,7 +11,7 @@ import (
 )
 
 // TestRecycleFindsRounds checks that a recycled replay has enough rounds, and that further rounds do not change it.
-// It uses sessions, conversations of a trace without session ids, and joins.
+// TestRecycleFindsRounds uses sessions, conversations of a trace without session ids, and joins.
 func TestRecycleFindsRounds(t *testing.T) {
 	for _, file := range []string{"sessions.jsonl", "short.jsonl", "tasks.jsonl"} {
 		s := twoRequests()

@@ -22,8 +22,8 @@ type Streams struct {
 	Warn func(string)
 	// Progress, if not nil, is called at times with the number of requests that have finished.
 	Progress func(finished, requests int)
-	// Stop, if not nil, is called after each step with the requests so far. Its error ends the replay, and Run
-	// returns it. It is supported on the logical clock, and workers are then simulated one after the other.
+	// Stop, if not nil, is called after each step with the requests so far. An error of Stop ends the replay, and Run
+	// returns this error. Stop is supported on the logical clock, and workers are then simulated one after the other.
 	Stop func(c *collector.Collector, finished int) error
 	// Opened, if not nil, is called with the workload before the replay.
 	Opened func(*loadgen.Workload)
@@ -31,14 +31,14 @@ type Streams struct {
 	// logical clock).
 	Observer harness.Observer
 	KVEvents bool
-	// Engine, if not nil, makes the engine of each worker, which decides what passes compute. It replaces the engine
-	// of the worker's arguments. It is called when a worker starts, including later and returning workers. It is
-	// supported on the logical clock with one pool.
+	// Engine, if not nil, makes the engine of each worker, which decides what passes compute. Engine replaces the
+	// engine of the worker's arguments. Engine is called when a worker starts, including later and returning workers.
+	// Engine is supported on the logical clock with one pool.
 	Engine func(custom.Options) (custom.Engine, error)
 	// SaveCaches configures saving the caches of workers, on the logical clock; nil: not saved.
 	SaveCaches *harness.SaveCaches
 	// Fold folds ended requests, so that memory holds only requests in flight; nil: all records are kept. The caller
-	// must close the collector of the result, which has no records. It is supported on the logical clock.
+	// must close the collector of the result, which has no records. Fold is supported on the logical clock.
 	Fold *collector.Folding
 	// Once reports that the opened workload is replayed once and that its hash ids are not read later. The hash ids
 	// of many requests are freed after the start.
@@ -46,8 +46,8 @@ type Streams struct {
 	// Threads is the maximum number of goroutines that read the trace or simulate; 0: 1. The result does not depend
 	// on it. Only the logical clock uses it for the simulation.
 	Threads int
-	// Scaler, if not nil, replaces the Kind of the Spec's Autoscale and AutoscaleDecode. Their other fields still set
-	// its signals and the startup of workers.
+	// Scaler, if not nil, replaces the Kind of the Spec's Autoscale and AutoscaleDecode. The other fields of
+	// Autoscale and AutoscaleDecode also apply: the signals of the scaler and the startup of workers.
 	Scaler autoscale.Scaler
 }
 
@@ -142,7 +142,7 @@ func (s *Spec) offlineConfig(workload *loadgen.Workload, streams Streams) offlin
 	return offline.Config{Config: s.harnessConfig(workload, streams), Until: s.Until, Reject: s.Reject, Threads: streams.Threads}
 }
 
-// harnessConfig returns the configuration of a replay on either clock. It calls streams.Opened.
+// harnessConfig returns the configuration of a replay on either clock. harnessConfig calls streams.Opened.
 func (s *Spec) harnessConfig(workload *loadgen.Workload, streams Streams) harness.Config {
 	if streams.Opened != nil {
 		streams.Opened(workload)

@@ -82,8 +82,8 @@ type Trace struct {
 	Made   generate.Config // generated trace, if Path is ""
 	Format string          // name of a format of loadgen/formats; "": Mooncake
 	Detect bool            // detects the format of the file, and ignores Format
-	// BlockTokens is the number of tokens per hash id. It must be at least 1 for the formats that the reference
-	// reads, Mooncake and Agentic. For other formats, 0 is the number of the file or its format, or 512.
+	// BlockTokens is the number of tokens per hash id. BlockTokens must be at least 1 for the formats that the
+	// reference reads, Mooncake and Agentic. For other formats, 0 is the number of the file or its format, or 512.
 	BlockTokens int
 	SharedRatio float64 // share of the first prompt that agents of a group share, 0 to 1; only for Agentic
 	Groups      int     // number of groups of agents that share it; 0: none; only for Agentic

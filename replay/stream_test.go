@@ -118,8 +118,8 @@ func writeRandomSessions(t *testing.T, rng *rand.Rand, turns int) string {
 	return path
 }
 
-// writeRandomGraph writes tasks with requests that wait for several other requests. These may be anywhere in the
-// file.
+// writeRandomGraph writes tasks with requests that wait for several other requests. A task may be before or after the
+// requests that it waits for.
 func writeRandomGraph(t *testing.T, rng *rand.Rand, requests int) string {
 	t.Helper()
 	rows := make([]string, requests)
@@ -277,7 +277,7 @@ func streamedPolicies() []policy.Choice {
 }
 
 // TestStreamedPolicies checks that a policy in a file that remembers prompts makes the same choices as with all
-// prompts kept. It also checks such a policy behind an admission.
+// prompts kept. TestStreamedPolicies also checks such a policy behind an admission.
 func TestStreamedPolicies(t *testing.T) {
 	for seed := range long.Cases(uint64(30), 90) {
 		rng := rand.New(rand.NewPCG(seed, 9))

@@ -27,8 +27,8 @@ type Admission interface {
 	Decide(q *sim.Request, c *Candidates) Decision
 }
 
-// admissionQueue is the requests that an Admission holds. It has a line for each priority, or for each class if the
-// policy orders held requests by class. Only the first request of a line is decided on again.
+// admissionQueue is the requests that an Admission holds. admissionQueue has a line for each priority, or for each
+// class if the policy orders held requests by class. Only the first request of a line is decided on again.
 type admissionQueue struct {
 	lines []line // ascending by kind
 	count int

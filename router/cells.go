@@ -31,7 +31,7 @@ type cellSets struct {
 
 func newCellSets(words int) cellSets { return cellSets{words: words} }
 
-// setOf returns the set of a cell with several workers. It is valid until a worker is added to any cell.
+// setOf returns the set of a cell with several workers. The set is valid until a worker is added to any cell.
 func (s *cellSets) setOf(c cell) []uint64 {
 	return s.bits[int(c&^severalHold)*s.words:][:s.words]
 }
@@ -46,7 +46,7 @@ func (s *cellSets) has(c cell, w sim.WorkerID) bool {
 	return s.setOf(c)[uint32(w)/64]>>(uint32(w)%64)&1 != 0
 }
 
-// add adds a worker to a cell. It reports false if the worker is already in it.
+// add adds a worker to a cell. add reports false if the worker is already in the cell.
 func (s *cellSets) add(c *cell, w sim.WorkerID) bool {
 	switch {
 	case s.has(*c, w):
@@ -84,7 +84,7 @@ func (s *cellSets) put(c cell, w sim.WorkerID) {
 	s.count[c&^severalHold]++
 }
 
-// remove removes a worker from a cell. It reports false if the worker is not in it.
+// remove removes a worker from a cell. remove reports false if the worker is not in the cell.
 func (s *cellSets) remove(c *cell, w sim.WorkerID) bool {
 	switch {
 	case !s.has(*c, w):

@@ -54,28 +54,28 @@ func (m LoadModel) String() string { return [...]string{"none", "aic"}[m] }
 // Config is the configuration of the KV policy. Fields for live serving only are checked and recorded, and have no
 // effect offline.
 type Config struct {
-	// OverlapScoreCredit is the part of a cached block that is subtracted from a worker's cost, from 0 to 1. It
-	// defaults to 1; 0 ignores caches.
+	// OverlapScoreCredit is the part of a cached block that is subtracted from a worker's cost, from 0 to 1.
+	// OverlapScoreCredit defaults to 1; 0 ignores caches.
 	OverlapScoreCredit float64
-	// PrefillLoadScale is the weight of prefill blocks relative to active blocks. It defaults to 1; 0 counts only
-	// active blocks.
+	// PrefillLoadScale is the weight of prefill blocks relative to active blocks. PrefillLoadScale defaults to 1; 0
+	// counts only active blocks.
 	PrefillLoadScale float64
-	// Temperature is the randomness of the choice of a worker. It defaults to 0, which selects the cheapest worker,
-	// and the lowest id among equals.
+	// Temperature is the randomness of the choice of a worker. Temperature defaults to 0, which selects the cheapest
+	// worker, and the lowest id among equals.
 	Temperature float64
-	// TrackActiveBlocks counts the blocks of running prompts. It defaults to true.
+	// TrackActiveBlocks counts the blocks of running prompts. The default is true.
 	TrackActiveBlocks bool
-	// AssumeKVReuse counts the common blocks of running prompts once. It defaults to true.
+	// AssumeKVReuse counts the common blocks of running prompts once. The default is true.
 	AssumeKVReuse bool
-	// TrackPrefillTokens counts the prompt tokens that are not computed yet. It defaults to true.
+	// TrackPrefillTokens counts the prompt tokens that are not computed yet. The default is true.
 	TrackPrefillTokens bool
-	// PrefillLoadModel is the decay of the prompt tokens to compute. It defaults to LoadNone.
+	// PrefillLoadModel is the decay of the prompt tokens to compute. PrefillLoadModel defaults to LoadNone.
 	PrefillLoadModel LoadModel
 	// QueueThreshold holds requests while every worker has more prompt tokens to compute than this factor times its
-	// token budget per pass. It defaults to 4. 0 holds requests while any tokens are left to compute; nil never holds
-	// requests.
+	// token budget per pass. QueueThreshold defaults to 4. 0 holds requests while any tokens are left to compute; nil
+	// never holds requests.
 	QueueThreshold *float64
-	// QueuePolicy is the order of held requests. It defaults to FCFS.
+	// QueuePolicy is the order of held requests. QueuePolicy defaults to FCFS.
 	QueuePolicy QueueOrder
 
 	Live LiveConfig
@@ -83,8 +83,8 @@ type Config struct {
 	weight *float64 // overlap_score_weight during parsing
 }
 
-// LiveConfig is the part of Config that only the reference uses. It is checked and kept, so that run directories
-// record it.
+// LiveConfig is the part of Config that only the reference uses. LiveConfig is checked and kept, so that run
+// directories record it.
 type LiveConfig struct {
 	HostCacheHitWeight    float64 // 0.75; from 0 to 1
 	DiskCacheHitWeight    float64 // 0.25; from 0 to 1

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// copier is an engine under vLLM's own rules, in which several blocks often have the same content. It also has the
-// index that follows the engine, and the number of blocks by name.
+// copier is an engine under vLLM's own rules, in which several blocks often have the same content. copier also has
+// the index that follows the engine, and the number of blocks by name.
 type copier struct {
 	core   *vllm.Core
 	tree   *prompt.Tree
@@ -93,7 +93,7 @@ func (c *copier) step(t *testing.T) {
 	}
 }
 
-// probe submits a prompt to the idle engine. It checks that the engine finds the same cached tokens as the index.
+// probe submits a prompt to the idle engine. probe checks that the engine finds the same cached tokens as the index.
 func (c *copier) probe(t *testing.T) (found int) {
 	t.Helper()
 	r := c.submit(1)

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Dispatcher places requests on workers as its policy chooses. It keeps only the facts that the policy needs.
+// Dispatcher places requests on workers as its policy chooses. Dispatcher keeps only the facts that the policy needs.
 //
 // A Dispatcher is not safe for concurrent use.
 type Dispatcher struct {
@@ -87,10 +87,10 @@ type loads interface {
 type Options struct {
 	Policy  Policy
 	Workers int // ids 0 to Workers-1 are registered from the start
-	// Tree is the tree of prompts, in blocks of the engines' size. It is nil if prompts are known by their hashes.
+	// Tree is the tree of prompts, in blocks of the engines' size. Tree is nil if prompts are known by their hashes.
 	Tree *prompt.Tree
-	// Exact uses Pass.Events and a full block index. Otherwise Pass.KV is used, which is faster. Both are equal for
-	// engines that never cache a block without its parent.
+	// Exact uses Pass.Events and a full block index. Otherwise Pass.KV is used, which is faster. Pass.KV and
+	// Pass.Events give equal results for engines that never cache a block without its parent.
 	Exact bool
 	// Hashes looks up prompts instead of Tree, and BlockTokens is the number of tokens per block, > 0. Policies that
 	// need no blocks need neither.
@@ -207,7 +207,7 @@ func growSlice[T any](s []T, length int) []T {
 	return append(s, make([]T, length-len(s))...)
 }
 
-// Observe applies the cache changes of a pass. It never places a request.
+// Observe applies the cache changes of a pass. Observe never places a request.
 func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	switch {
 	case d.index == nil:
@@ -225,8 +225,8 @@ func (d *Dispatcher) Observe(w sim.WorkerID, p *scheduler.Pass) error {
 	return d.index.observe(w, p)
 }
 
-// LearnCache adds the initial cache of a worker, which is known without a delay. It has no effect if cache events are
-// never known.
+// LearnCache adds the initial cache of a worker, which is known without a delay. LearnCache has no effect if cache
+// events are never known.
 func (d *Dispatcher) LearnCache(w sim.WorkerID, p *scheduler.Pass) error {
 	if d.index == nil || d.late != nil && d.late.age.Never {
 		return nil
@@ -318,8 +318,8 @@ func (d *Dispatcher) allBusy() bool {
 	return n > 0 && d.busy == n
 }
 
-// isBusy reports whether a worker has more prompt tokens to compute than the Hold of the policy allows. It is false
-// if only a later policy needs the tokens.
+// isBusy reports whether a worker has more prompt tokens to compute than the Hold of the policy allows. isBusy is
+// false if only a later policy needs the tokens.
 func (d *Dispatcher) isBusy(w sim.WorkerID) bool {
 	return d.needs.Hold != nil && d.needs.Tokens && float64(d.tokens[w]) > d.needs.Hold.tokensOf(w)
 }

@@ -21,8 +21,8 @@ func WeightOf(terms []ClassTerms, class int32) float64 {
 	return 1
 }
 
-// DeadlineOf returns the time from arrival to the deadline of the first token for a class. It is infinite if the
-// class has no deadline.
+// DeadlineOf returns the time from arrival to the deadline of the first token for a class. The result is infinite if
+// the class has no deadline.
 func DeadlineOf(terms []ClassTerms, class int32) float64 {
 	if int(class) < len(terms) && terms[class].Deadline > 0 {
 		return float64(terms[class].Deadline)

@@ -2,8 +2,8 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// forced is a policy with a forced choice for one request. It still calls the policy, so that the policy's state and
-// later random draws are unchanged.
+// forced is a policy with a forced choice for one request. forced also calls the policy, so that the policy's state
+// and later random draws are unchanged.
 type forced struct {
 	Policy
 	request sim.RequestID
@@ -27,8 +27,8 @@ func (f *forced) Err() error {
 	return nil
 }
 
-// ForceChoice sends a request to a worker, regardless of the policy, when a worker is chosen for the request. It
-// reports false under a policy that decides on several requests together.
+// ForceChoice sends a request to a worker, regardless of the policy, when a worker is chosen for the request.
+// ForceChoice reports false under a policy that decides on several requests together.
 func (d *Dispatcher) ForceChoice(id sim.RequestID, w sim.WorkerID) bool {
 	if _, ok := d.policy.(Batcher); ok {
 		return false

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Forget removes the cache of a worker from the index, its reports, and the delayed signals of both. It is called
+// Forget removes the cache of a worker from the index, its reports, and the delayed signals of both. Forget is called
 // after the worker has died or the router has lost its index. The index follows later blocks of the worker if it
 // knows their parents.
 func (d *Dispatcher) Forget(w sim.WorkerID) {

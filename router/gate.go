@@ -26,9 +26,9 @@ const Lag sim.Time = 100
 // released first, then the earliest arrival.
 //
 // By metrics, saturation is the mean over the workers of a maximum: waiting requests divided by Queue, or KV usage
-// divided by KV. If Requests or Tokens is set, saturation is computed from the requests that were sent. It is the
-// mean over the workers of their requests divided by Requests, or of their tokens divided by Tokens. If both are set,
-// it is the mean of the larger quotient.
+// divided by KV. If Requests or Tokens is set, saturation is computed from the requests that were sent. This
+// saturation is the mean over the workers of their requests divided by Requests, or of their tokens divided by
+// Tokens. If both are set, it is the mean of the larger quotient.
 type Gate struct {
 	Queue float64  // requests, > 0
 	KV    float64  // share of KV blocks, > 0
@@ -95,7 +95,7 @@ type meters struct {
 	idle    []bool
 	next    sim.Time // earliest instant of the next release
 	shut    bool     // a gate without metrics was shut at its latest check
-	// priorities is the priorities of all requests so far, ascending. It is used if the gate has ceilings.
+	// priorities is the priorities of all requests so far, ascending. priorities is used if the gate has ceilings.
 	priorities []int32
 }
 
@@ -108,8 +108,8 @@ type report struct {
 // Metered reports whether the dispatcher uses workers' metrics.
 func (d *Dispatcher) Metered() bool { return d.kept.Metrics }
 
-// Measure records the metrics of worker w from now on. It first places the requests that the gate has released since
-// the last call.
+// Measure records the metrics of worker w from now on. Measure first places the requests that the gate has released
+// since the last call.
 func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Placement) ([]Placement, error) {
 	if !d.kept.Metrics || int(w) >= len(d.meters.reports) {
 		return dst, nil

@@ -23,7 +23,8 @@ func (x hashIndex) observe(sim.WorkerID, *scheduler.Pass) error { return nil }
 
 func (x hashIndex) match(q *sim.Request, s *scores) { s.raiseMatches(x.hashes.Cached(q.ID)) }
 
-// hashLoads counts distinct blocks by their hashes. Its memory is proportional to the requests in flight.
+// hashLoads counts distinct blocks by their hashes. The memory of hashLoads is proportional to the requests in
+// flight.
 type hashLoads struct {
 	hashes  Hashes
 	holders []map[uint64]int32 // by worker, then by sequence hash

@@ -117,7 +117,7 @@ func (h *holdings) isFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return p != nil && h.sets.has(p.nodes[uint32(n)%pageNodes].full, w)
 }
 
-// setFull makes w hold all of a node. It reports false if w already did.
+// setFull makes w hold all of a node. setFull reports false if w already held all of the node.
 func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
 	p := h.ensurePage(n)
 	if !h.sets.add(&p.nodes[uint32(n)%pageNodes].full, w) {
@@ -127,7 +127,7 @@ func (h *holdings) setFull(n prompt.NodeID, w sim.WorkerID) bool {
 	return true
 }
 
-// clearFull reverts setFull. It reports false if w does not hold all of the node.
+// clearFull reverts setFull. clearFull reports false if w does not hold all of the node.
 func (h *holdings) clearFull(n prompt.NodeID, w sim.WorkerID) bool {
 	p := h.pageOf(n)
 	if p == nil || !h.sets.remove(&p.nodes[uint32(n)%pageNodes].full, w) {
@@ -163,8 +163,8 @@ func (h *holdings) largestPart(n prompt.NodeID, w sim.WorkerID) (blocks int32) {
 	return blocks
 }
 
-// resizePart changes the number of blocks of the only part of a node that a worker holds. It reports false if the
-// worker holds no part.
+// resizePart changes the number of blocks of the only part of a node that a worker holds. resizePart reports false if
+// the worker holds no part.
 func (h *holdings) resizePart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
 	p := h.pageOf(n)
 	if p == nil {
@@ -233,7 +233,7 @@ func (h *holdings) makeList(at *holders) {
 	at.part, at.blocks = -i, 0
 }
 
-// dropPart removes a holder of the first blocks of a node. It reports false if there is none.
+// dropPart removes a holder of the first blocks of a node. dropPart reports false if the worker is no holder.
 func (h *holdings) dropPart(n prompt.NodeID, w sim.WorkerID, blocks int32) bool {
 	p := h.pageOf(n)
 	if p == nil {
@@ -363,8 +363,8 @@ func (h *holdings) matchSets(q *sim.Request, s *scores) {
 	h.scoreSharers(sharers, alone, min(depth, q.Prompt.Blocks), s)
 }
 
-// narrow returns the intersection of two sets of workers, nil if it is empty. It scores depth blocks for the workers
-// that are only in sharers.
+// narrow returns the intersection of two sets of workers, nil if it is empty. Workers that are only in sharers get a
+// score of depth blocks.
 func (h *holdings) narrow(sharers, full []uint64, depth int32, s *scores) []uint64 {
 	lost, left := uint64(0), uint64(0)
 	for i, x := range sharers {

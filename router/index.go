@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Index is the block index of a KV router, built from the events of engines. It is a tree of blocks, each with the
+// Index is the block index of a KV router, built from the events of engines. Index is a tree of blocks, each with the
 // members that cache it.
 //
 // A query finds a block from the root, by the tokens of the blocks before it. An event finds a block by its name on
@@ -168,7 +168,8 @@ func (x *Index) Store(m Member, parent *uint64, blocks []scheduler.KVBlock) erro
 	return nil
 }
 
-// Remove removes the named blocks from a member. It skips unknown blocks and returns an error for the first of them.
+// Remove removes the named blocks from a member. Remove skips unknown blocks and returns an error for the first of
+// them.
 func (x *Index) Remove(m Member, blocks []uint64) error {
 	n := x.numberOf(m)
 	var first error
@@ -309,15 +310,16 @@ func (x *Index) forEach(f func(*block)) {
 	}
 }
 
-// Prune removes blocks that no worker caches. They change no answer, but a long-lived index would keep them forever.
+// Prune removes blocks that no worker caches. Such blocks change no answer, but a long-lived index would keep them
+// forever.
 func (x *Index) Prune() {
 	x.forEach(func(b *block) {
 		b.children.keepIf(func(c *block) bool { return c.members.count > 0 || !c.children.isEmpty() })
 	})
 }
 
-// Reachable returns, for each worker and rank, the number of blocks that queries can find. It is ordered by worker
-// and rank.
+// Reachable returns, for each worker and rank, the number of blocks that queries can find. The counts are ordered by
+// worker and rank.
 func (x *Index) Reachable() []Match {
 	counts := make([]int32, len(x.members))
 	x.forEach(func(b *block) { b.members.forEach(func(n int32) { counts[n]++ }) })

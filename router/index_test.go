@@ -262,8 +262,8 @@ func TestIndexRanks(t *testing.T) {
 	}
 }
 
-// TestIndexPrune checks that pruning changes no answer if block names are unique. It removes blocks in any order,
-// also with random names.
+// TestIndexPrune checks that pruning changes no answer if block names are unique. TestIndexPrune removes blocks in
+// any order, also with random names.
 func TestIndexPrune(t *testing.T) {
 	pruned := 0
 	for seed := range uint64(200) {

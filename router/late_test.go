@@ -191,7 +191,8 @@ func (x *lateTwin) advance(i int, first bool) {
 	})
 }
 
-// restart removes a worker and adds it again. Its reports are dropped, and requests on it are known at once.
+// restart removes a worker and adds it again. Reports of the worker are dropped, and requests on the worker are known
+// at once.
 func (x *lateTwin) restart(w sim.WorkerID) {
 	x.d.Forget(w)
 	x.log = slices.DeleteFunc(x.log, func(op told) bool { return op.worker == w && op.signal != Loads })

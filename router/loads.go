@@ -125,7 +125,7 @@ func (t *tally) add(node prompt.NodeID, w sim.WorkerID) {
 	*n++
 }
 
-// drop decrements a count. It reports false if the count is 0.
+// drop decrements a count. drop reports false if the count is 0.
 func (t *tally) drop(node prompt.NodeID, w sim.WorkerID) bool {
 	k := tallyKey(node, w)
 	n := t.counts.Get(k)

@@ -15,7 +15,7 @@ import (
 )
 
 // ParseConfig parses a configuration from a JSON object. Missing keys have their defaults, and unknown keys are
-// ignored. Its errors are *ConfigError.
+// ignored. The errors of ParseConfig are *ConfigError.
 func ParseConfig(text []byte) (Config, error) {
 	c, err := readConfig(text)
 	if err != nil {
@@ -27,7 +27,8 @@ func ParseConfig(text []byte) (Config, error) {
 	return c, nil
 }
 
-// CheckKeys rejects unknown keys of a configuration that ParseConfig has accepted. Its error is a *ConfigError.
+// CheckKeys rejects unknown keys of a configuration that ParseConfig has accepted. The error of CheckKeys is a
+// *ConfigError.
 func CheckKeys(text []byte) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(text, &values); err != nil {
@@ -136,7 +137,7 @@ func syntaxFault(err error) *Fault {
 	return &Fault{Want: err.Error()}
 }
 
-// readValue parses a value by the type of its field. It returns the required form, "" if the value is valid.
+// readValue parses a value by the type of its field. readValue returns the required form, "" if the value is valid.
 func readValue(to any, raw string) (want string) {
 	switch to := to.(type) {
 	case *bool:
@@ -200,7 +201,7 @@ func readOneOf[T any](to *T, raw string, values ...T) (want string) {
 	return want
 }
 
-// numberAt returns the number that place points to. It reports false if it is not a number.
+// numberAt returns the number that place points to. numberAt reports false if place points to another value.
 func numberAt(place any) (v float64, ok bool) {
 	switch p := place.(type) {
 	case *float64:

@@ -2,7 +2,8 @@ package router
 
 import "github.com/replay-llm/replay/sim"
 
-// Route routes a request. Its cached blocks are those at this instant, even if the request is held.
+// Route routes a request. The cached blocks of the request are determined at this instant, even if the request is
+// held.
 func (d *Dispatcher) Route(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if d.blind {
 		return d.placeBlindly(q, dst)
@@ -246,7 +247,7 @@ func (d *Dispatcher) PrefillDone(now sim.Time, id sim.RequestID, dst []Placement
 }
 
 // ComesComputed removes the prompt tokens of a placed request from its worker, because its KV cache comes from
-// another worker. It places no request.
+// another worker. ComesComputed places no request.
 func (d *Dispatcher) ComesComputed(id sim.RequestID) {
 	if i, ok := d.findRecord(id); ok {
 		d.endPrefill(i)
@@ -273,7 +274,7 @@ func (d *Dispatcher) findRecord(id sim.RequestID) (int32, bool) {
 	return at - 1, at > 0
 }
 
-// Withdraw removes a held request. It reports false if the request is not held.
+// Withdraw removes a held request. Withdraw reports false if the request is not held.
 func (d *Dispatcher) Withdraw(id sim.RequestID) bool {
 	if d.record.Get(int(id)) != isHeld {
 		return false

@@ -1,8 +1,8 @@
 // Package router decides which worker serves a request.
 //
 // A Policy chooses a worker for one request. A Dispatcher keeps the workers, the held requests, and the load and the
-// cached blocks of every worker. It calls its policy for each choice. The policies themselves are in package policy,
-// each in a separate file.
+// cached blocks of every worker. A Dispatcher calls its policy for each choice. The policies themselves are in
+// package policy, each in a separate file.
 //
 // Dispatchers have no clock: instants are arguments of each call, and the same calls make the same placements.
 //
@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Policy chooses a worker for one request. It may have state that changes only with calls of Choose.
+// Policy chooses a worker for one request. Policy may have state that changes only with calls of Choose.
 type Policy interface {
 	// Needs returns the facts that the dispatcher must keep for the policy. The result is constant.
 	Needs() Needs
@@ -27,7 +27,7 @@ type Policy interface {
 	Choose(q *sim.Request, c *Candidates) Choice
 }
 
-// Fallible is a Policy that may fail to choose. It then chooses None.
+// Fallible is a Policy that may fail to choose. A failed policy chooses None.
 type Fallible interface {
 	Policy
 	// Err returns the reason of the failure, nil if there was none.
@@ -59,8 +59,8 @@ type Needs struct {
 	Believes bool
 	// Strict, of an Admission, holds a request while a more urgent request is held.
 	Strict bool
-	// Gate holds requests while the workers are saturated; nil: never. It requires Metrics if it reads them, and
-	// excludes Hold.
+	// Gate holds requests while the workers are saturated; nil: never. A gate that reads metrics requires Metrics.
+	// Gate excludes Hold.
 	Gate *Gate
 	// Hold holds requests while every worker is busy; nil: never.
 	Hold *Hold
@@ -130,7 +130,7 @@ type Router interface {
 	// Finished reports that a placed request has left its worker. A request that is not placed is ignored.
 	Finished(now sim.Time, id sim.RequestID, dst []Placement) ([]Placement, error)
 	// ComesComputed reports that a placed request has no prompt to compute, because its KV cache comes from another
-	// worker. It places no request.
+	// worker. ComesComputed places no request.
 	ComesComputed(id sim.RequestID)
 	// Loads returns the known facts of all workers. The result is valid until the next call.
 	Loads() *Candidates
@@ -138,17 +138,17 @@ type Router interface {
 	Observe(w sim.WorkerID, p *scheduler.Pass) error
 	// AddWorker makes w a candidate. Drain must be called once after a change of the set of workers.
 	AddWorker(w sim.WorkerID) error
-	// RemoveWorker removes w from the candidates. Its requests and its cache stay known.
+	// RemoveWorker removes w from the candidates. The requests and the cache of w stay known.
 	RemoveWorker(w sim.WorkerID) error
 	// Forget removes the cache of w from the known facts.
 	Forget(w sim.WorkerID)
-	// Drain places held requests after a change of workers. It has no effect without workers.
+	// Drain places held requests after a change of workers. Drain has no effect without workers.
 	Drain(now sim.Time, dst []Placement) ([]Placement, error)
 	// Queued returns the number of held requests.
 	Queued() int
 	// Waiting appends the held requests in the order in which they would be placed.
 	Waiting(dst []sim.RequestID) []sim.RequestID
-	// Withdraw removes a held request. It reports false if the request is not held.
+	// Withdraw removes a held request. Withdraw reports false if the request is not held.
 	Withdraw(id sim.RequestID) bool
 	// Release removes all held requests and returns them in the order in which they would be placed.
 	Release() []sim.RequestID

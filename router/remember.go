@@ -10,8 +10,8 @@ type Rememberer interface {
 	Nodes(need func(prompt.NodeID))
 }
 
-// Nodes calls need with the prompt nodes that the dispatcher keeps for requests that may have left. These are the
-// nodes of its policy, of its Admission and of delayed signals.
+// Nodes calls need with the prompt nodes that the dispatcher keeps for requests that may have left. The kept nodes
+// are those of the policy, of the Admission and of delayed signals.
 func (d *Dispatcher) Nodes(need func(prompt.NodeID)) {
 	if p, ok := d.policy.(Rememberer); ok {
 		p.Nodes(need)

@@ -35,7 +35,7 @@ type Age struct {
 	Delay sim.Time `yaml:"delay" is:"delay"`
 	// Interval is the time between two reads, the first at 0. If Interval is 0, the router reads at each choice.
 	Interval sim.Time `yaml:"interval"`
-	// Never reports that the signal never reaches a router. It is supported only for Caches.
+	// Never reports that the signal never reaches a router. Never is supported only for Caches.
 	Never bool `json:",omitempty"`
 }
 

@@ -21,8 +21,8 @@ func (s shape) String() string {
 	return fmt.Sprintf("trace=%d,block=%d,joined=%v", s.trace, s.block, s.joined)
 }
 
-// The shapes have one engine block per trace block, many, or engine blocks that cross trace blocks. Their nodes have
-// different sizes.
+// The shapes have one engine block per trace block, many, or engine blocks that cross trace blocks. The nodes of the
+// shapes have different sizes.
 var shapes = []shape{{4, 4, false}, {8, 1, false}, {12, 3, false}, {6, 4, false}, {4, 6, false}, {4, 4, true}, {8, 1, true}}
 
 // prompts draws prompts with few different ids and any length, so that they share long prefixes. Unused prompts

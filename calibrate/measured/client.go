@@ -99,7 +99,7 @@ func (e *noTimesError) Error() string {
 	return e.dir + ": no requests.jsonl, no profile_export.jsonl of AIPerf, no trace_data.csv of BLIS, no measured.jsonl of replay drive and no result of vllm bench serve --save-detailed, sglang.bench_serving --output-details or GuideLLM, nor spans, must be one of them, or trace.jsonl and snapshots of the servers' metrics (*.prom)"
 }
 
-// readAIPerf reads the records of a run of AIPerf. It counts the failed and cancelled requests.
+// readAIPerf reads the records of a run of AIPerf. readAIPerf counts the failed and cancelled requests.
 func readAIPerf(path string) (all []Request, failed int, err error) {
 	err = readEach(path, (*scan.Lines).EachLine, func(f *scan.Fields) error {
 		x := entries.ReadExport(f)

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Counts holds the counts of a server's metrics over a run. They are differences between the first and the last
+// Counts holds the counts of a server's metrics over a run. The counts are differences between the first and the last
 // snapshot, or counts since the start of the server if there is only one snapshot. A count is NaN if the server does
 // not have it.
 type Counts struct {

@@ -34,8 +34,8 @@ func vllmMetrics(created, requests, ms float64) string {
 	return t.String()
 }
 
-// TestCountedByServers reads two snapshots of each of three servers. It checks the settings, the counts between the
-// snapshots, and the slow servers.
+// TestCountedByServers reads two snapshots of each of three servers. TestCountedByServers checks the settings, the
+// counts between the snapshots, and the slow servers.
 func TestCountedByServers(t *testing.T) {
 	dir := t.TempDir()
 	for i, ms := range []float64{15, 15, 18} {

@@ -21,7 +21,7 @@ func nameOf(kind string) string {
 	return map[string]string{vllmKind: "vLLM", timing.SGLang: "SGLang", timing.TRTLLM: "TensorRT-LLM"}[kind]
 }
 
-// kind returns the kind of the server with these settings. It follows from keys that only one engine has.
+// kind returns the kind of the server with these settings. The kind follows from keys that only one engine has.
 func (t tree) kind() string {
 	if t.text("vllm_version") != "" || t.find(vllm.SeqsKey) != nil {
 		return vllmKind

@@ -69,7 +69,7 @@ func (x *generated) noteMissing(f *scan.Fields) {
 }
 
 // readGenerated reads spans of requests or the result of a load generator: vllm bench serve, sglang.bench_serving or
-// GuideLLM. It returns false if the file holds no requests with times.
+// GuideLLM. readGenerated returns false if the file holds no requests with times.
 func (m *Run) readGenerated(path string) (found bool, err error) {
 	x := generated{zero: math.NaN()}
 	if err := readEach(path, (*scan.Lines).EachObject, x.read); err != nil {
@@ -125,7 +125,8 @@ func (x *generated) read(f *scan.Fields) error {
 	return nil
 }
 
-// bench is the result of vllm bench serve or of sglang.bench_serving. It has the times of requests if the file does.
+// bench is the result of vllm bench serve or of sglang.bench_serving. bench has the times of requests if the file has
+// them.
 type bench struct {
 	*entries.Bench
 	starts, ttfts []float64   // s
@@ -229,7 +230,7 @@ func (b *bench) request(i int) (r Request, err error) {
 	return r, nil
 }
 
-// guideRun is a benchmark of GuideLLM. It groups requests by how they ended.
+// guideRun is a benchmark of GuideLLM. guideRun groups requests by how they ended.
 type guideRun struct {
 	successful, incomplete []Request
 	errored                int

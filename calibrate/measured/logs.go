@@ -18,7 +18,7 @@ import (
 )
 
 // ReadServer reads the settings of a run's server from its meta.json or, if there is none, from its start-up log. The
-// maps in known have further settings. The first source of a setting counts.
+// maps in known have further settings. A setting comes from the first source that has it.
 func ReadServer(dir string, known ...map[string]any) (Settings, error) {
 	s, err := readSettings(filepath.Join(dir, "meta.json"), known)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +168,8 @@ func KnownSettings(flags map[string]string) map[string]any {
 	return known
 }
 
-// findRouter returns the router's file, which is in the directory of the run or in its parent. It returns "" if there
-// is none.
+// findRouter returns the router's file, which is in the directory of the run or in its parent, or "" if there is
+// none.
 func findRouter(dir string) string {
 	for _, path := range []string{filepath.Join(dir, "router.yaml"), filepath.Join(dir, "..", "router.yaml")} {
 		if isFile(path) {

@@ -28,7 +28,7 @@ type Run struct {
 	Name     string
 	Settings Settings
 	Requests []Request // by arrival
-	// Lead is the number of requests before the first measured request. They are replayed but not judged.
+	// Lead is the number of requests before the first measured request. These requests are replayed but not judged.
 	Lead   int
 	Failed int       // number of requests that are left out
 	late   []float64 // delays in ms of requests that a client sent by a trace
@@ -45,11 +45,11 @@ type Run struct {
 	Taken   []int               // by request: the server that answered, if the speeds need it
 	Slow    []timing.SlowServer // the slow servers
 	Prompts *Prompts            // as far as they follow from the run; nil: unknown
-	// Unread holds the reasons why the router cannot read the KV events of servers. They follow from the router's
-	// file and the servers' logs.
+	// Unread holds the reasons why the router cannot read the KV events of servers. The reasons follow from the
+	// router's file and the servers' logs.
 	Unread []string
-	// InFlight is the number of requests in flight in a closed loop, and the arrivals follow from it. It is 0 if
-	// requests have their own arrivals.
+	// InFlight is the number of requests in flight in a closed loop, and the arrivals follow from it. InFlight is 0
+	// if requests have their own arrivals.
 	InFlight int
 }
 
@@ -172,7 +172,7 @@ func readLines(path string, read func(line int, text []byte) error) error {
 	return nil
 }
 
-// readEach calls do with the objects of a file, which each finds. It stops at the first error.
+// readEach calls do with the objects of a file, which each finds. readEach stops at the first error.
 func readEach(path string, each func(*scan.Lines, func(*scan.Fields) error, func(error) bool) error, do func(*scan.Fields) error) error {
 	in, err := scan.OpenPacked(path)
 	if err != nil {
@@ -234,9 +234,9 @@ func (m *Run) noteLeft() {
 const driftWindow = 60
 
 // alignClocks converts arrivals to the clock of the engine, because the front end records them by a separate clock.
-// The first arrival is then at 0. The engine takes a request immediately if it is idle, otherwise at the end of a
-// pass. Therefore, the smallest difference is the difference of the clocks. Clocks drift over long runs, so each
-// window has a separate difference.
+// After the conversion, the first arrival is at 0. The engine takes a request immediately if it is idle, otherwise at
+// the end of a pass. Therefore, the smallest difference is the difference of the clocks. Clocks drift over long runs,
+// so each window has a separate difference.
 func (m *Run) alignClocks() {
 	all := m.Requests
 	if slices.ContainsFunc(all, func(r Request) bool { return math.IsNaN(r.Arrival) }) {
@@ -312,8 +312,8 @@ func ReadRequests(dir string, inFlight int) (*Run, error) {
 // WayNotTold is the assumption for a run that a client measured, unless a profile has the client's way.
 const WayNotTold = "times are those of a client: the way to the server and back is not simulated"
 
-// CompleteSettings adds missing settings of the run. They follow from its requests and, if it exists, from
-// timeseries.csv.
+// CompleteSettings adds missing settings of the run. The settings follow from the run's requests and, if it exists,
+// from timeseries.csv.
 func (m *Run) CompleteSettings(dir string) error {
 	load, err := readSeries(filepath.Join(dir, "timeseries.csv"))
 	if err != nil {

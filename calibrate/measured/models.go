@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// StartParameters returns the start of a search. These are the parameters by the data sheet of the server's GPU, or
-// of a common GPU if it is unknown. The scale is found by simulation.
+// StartParameters returns the start of a search. The start is the parameters by the data sheet of the server's GPU,
+// or of a common GPU if the GPU is unknown. The scale is found by simulation.
 func StartParameters(s *Settings) timing.Parameters {
 	gpu, err := hardware.FindGPU(s.GPU, nil)
 	if err != nil {
@@ -68,8 +68,8 @@ func isKnownModel(name string) bool {
 	return err == nil
 }
 
-// setLaunches sets the times of launches at the start of a search, from passes of f with and without graphs. It sets
-// them for the kinds of passes that the server can have in addition to decode passes.
+// setLaunches sets the times of launches at the start of a search, from passes of f with and without graphs.
+// setLaunches sets the times for the kinds of passes that the server can have in addition to decode passes.
 func (s *Settings) setLaunches(p *timing.Parameters, f hardware.Fit) {
 	base := func(graphs string) float64 {
 		f.Graphs = graphs

@@ -22,7 +22,8 @@ type Pod struct {
 	Steps     []float64 // generated tokens per second, by line
 	Hit       float64   // share of cached prompt tokens in the latest requests; NaN: unknown
 	Latest    int       // largest number of these requests; 0: all requests
-	// asked holds the arguments of vLLM in its start command, by its own names. It is nil if they are unknown.
+	// asked holds the arguments of vLLM in its start command, by its own names. asked is nil if the command is
+	// unknown.
 	asked map[string]string
 }
 
@@ -42,8 +43,8 @@ const secondsOfDay = 86400
 // recentRequests is the number of latest requests in the hit rate that vLLM logs.
 const recentRequests = 1000
 
-// readPods reads the reports of the servers of a run in their logs, or in their metrics if there are no logs. It adds
-// notes about slow servers.
+// readPods reads the reports of the servers of a run in their logs, or in their metrics if there are no logs.
+// readPods adds notes about slow servers.
 func (m *Run) readPods(dir string) (err error) {
 	if m.Pods, err = ReadPods(dir); err != nil {
 		return err
@@ -94,8 +95,8 @@ func ReadPods(dir string) ([]Pod, error) {
 	return all, nil
 }
 
-// newPod adds up the lines of a server. It omits lines of the start, the last line, and lines without work. The hit
-// rate is the one in the last line, which covers the requests before it.
+// newPod adds up the lines of a server. newPod omits lines of the start, the last line, and lines without work. The
+// hit rate is the one in the last line, which covers the requests before it.
 func newPod(name string, rows []podRow) Pod {
 	p := Pod{Name: name, Hit: math.NaN(), Latest: recentRequests}
 	var busy []podRow
@@ -126,8 +127,8 @@ func newPod(name string, rows []podRow) Pod {
 	return p
 }
 
-// countStart returns the number of lines in the start of a server. It depends on their times or, if these are
-// unknown, on their number.
+// countStart returns the number of lines in the start of a server. countStart uses the times of the lines or, if the
+// times are unknown, startLines.
 func countStart(busy []podRow) int {
 	if n := len(busy); n > 0 && busy[0].at == busy[n-1].at { // all lines have the same time
 		return startLines

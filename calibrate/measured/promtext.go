@@ -168,14 +168,13 @@ func parseLabels(text string) (labels map[string]string, rest string, err error)
 	}
 }
 
-// Histogram is a histogram of times in s. It counts the times that are at most each bound.
+// Histogram is a histogram of times in s. Histogram counts the times that are at most each bound.
 type Histogram struct {
 	bounds, counts []float64 // both increase; the last bound is infinite
 	Sum, Count     float64
 }
 
-// histogram returns the first of these histograms that exists, as the sum over its labels. It returns nil if none
-// exists.
+// histogram returns the first of these histograms that exists, as the sum over its labels, or nil if none exists.
 func (s *snapshot) histogram(names ...string) *Histogram {
 	for _, name := range names {
 		count, sum := s.sum(name+"_count"), s.sum(name+"_sum")

@@ -15,7 +15,7 @@ type EventReader struct {
 	Alike       bool   // servers must have this block length exactly, not a multiple or a divisor of it
 	Topic       string // prefix of the topics it reads
 	// Endpoint is the address where the router waits for servers. Port is the port of the servers to which it
-	// connects. They are "" and 0 if unknown.
+	// connects. An unknown endpoint is "", and an unknown port is 0.
 	Endpoint string
 	Port     int
 }

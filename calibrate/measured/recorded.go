@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// These are files that replay drive and replay record write for a run.
+// recordedName and tracedName are files that replay drive and replay record write for a run.
 const (
 	recordedName = "measured.jsonl"
 	tracedName   = "trace.jsonl"

@@ -26,8 +26,8 @@ func ofHardware() []string {
 // NeedsGPU reports whether a flag has an effect only with --gpu.
 func (f *Flag) NeedsGPU() bool { return slices.Contains(ofHardware(), f.Name) }
 
-// readReported reads the arguments of a vLLM server that correspond to flags of a replay. It also records requested
-// arguments that a replay does not support.
+// readReported reads the arguments of a vLLM server that correspond to flags of a replay. readReported also records
+// requested arguments that a replay does not support.
 func (s *Settings) readReported(t tree) {
 	add := func(name, value string) { s.flags = append(s.flags, Flag{name, value}) }
 	if n := t.number("pipeline_parallel_size", 1); n > 1 {
@@ -165,8 +165,8 @@ func (s *Settings) addCluster(all []Flag) []Flag {
 	return all
 }
 
-// NoteUnapplied adds a note about the settings of the run that its replay does not apply. They are settings that a
-// replay does not support, and the given flags.
+// NoteUnapplied adds a note about the settings of the run that its replay does not apply. The note lists settings
+// that a replay does not support, and the given flags.
 func (m *Run) NoteUnapplied(flags []string) {
 	all := append(slices.Clone(m.Settings.unapplied), flags...)
 	text := "settings of the run that do not apply to the replay: " + strings.Join(all, ", ")

@@ -100,8 +100,8 @@ func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 // fullShare is the average share of blocks in use while requests wait for blocks.
 const fullShare = 0.985
 
-// estimateBlocks returns the number of KV blocks of a server if requests waited although seats were free. It is the
-// number of blocks that running requests used at these times. The result is 0 if this was never observed.
+// estimateBlocks returns the number of KV blocks of a server if requests waited although seats were free. The result
+// is the number of blocks that running requests used while requests waited. The result is 0 if this was never observed.
 func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample) int {
 	var used []float64
 	for _, x := range load {
@@ -115,8 +115,8 @@ func estimateBlocks(blockTokens, maxSeqs int, requests []Request, load []sample)
 	return int(QuantileOf(used, 0.5) / fullShare)
 }
 
-// blocksInUse returns the number of blocks that the running requests of a sample hold. It assumes that each request
-// gets its tokens at a constant rate. Preempted requests are the ones that were admitted last.
+// blocksInUse returns the number of blocks that the running requests of a sample hold. blocksInUse assumes that each
+// request gets its tokens at a constant rate. Preempted requests are the ones that were admitted last.
 func blocksInUse(blockTokens int, requests []Request, x sample) float64 {
 	var active []*Request
 	for i := range requests {

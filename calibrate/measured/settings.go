@@ -34,7 +34,7 @@ type Settings struct {
 	Pods         int     // number of servers that share the requests of a router, at least 1
 
 	Notes []string // assumptions
-	// Estimated is true if Blocks is an estimate from the blocks in use. It must then be fitted.
+	// Estimated is true if Blocks is an estimate from the blocks in use. An estimate must be fitted.
 	Estimated bool
 	// Open holds the settings that are unknown and that the run must decide.
 	Open  []Opening
@@ -119,7 +119,7 @@ func (t tree) text(key string) string {
 	return s
 }
 
-// fill adds known settings that the tree lacks. It also replaces the name of an unknown model.
+// fill adds known settings that the tree lacks. fill also replaces the name of an unknown model.
 func (t tree) fill(known map[string]any) {
 	for key, value := range known {
 		switch {
@@ -252,7 +252,7 @@ func (s *Settings) readNeeded(t tree, key string) int {
 	return n
 }
 
-// gpuOf returns the GPU at the start of a run's name, such as GPU_MODEL. It returns "" if there is none.
+// gpuOf returns the GPU at the start of a run's name, such as GPU_MODEL, or "" if there is none.
 func gpuOf(name string) string {
 	gpu, _, _ := strings.Cut(name, "_")
 	if _, err := hardware.FindGPU(gpu, nil); err == nil {

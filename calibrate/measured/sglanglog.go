@@ -17,8 +17,8 @@ func treeOfSGLang(args map[string]string) tree {
 	return tree{engineKey: timing.SGLang, "server_args": typeArguments(args)}
 }
 
-// readSGLang reads the arguments of a server of SGLang by its own names. They come from its log, its /server_info, or
-// a meta.json.
+// readSGLang reads the arguments of a server of SGLang by its own names. The arguments come from the server's log,
+// its /server_info, or a meta.json.
 func (s *Settings) readSGLang(t tree) {
 	args := t.arguments()
 	s.args = treeOfSGLang(args)["server_args"]

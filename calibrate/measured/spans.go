@@ -18,7 +18,7 @@ type spanRow struct {
 	failed          bool
 }
 
-// These are attributes of vLLM's spans, in s since the arrival.
+// The constants are names of attributes of vLLM's spans, in s since the arrival.
 const (
 	spanFirst = "gen_ai.latency.time_to_first_token"
 	spanWhole = "gen_ai.latency.e2e"
@@ -60,8 +60,7 @@ func (x *generated) addSpan(s *entries.Span) {
 	x.spans = append(x.spans, spanRow{r, s.ID, s.Key, s.Parent, len(first) > 0, s.Failed()})
 }
 
-// secondsSince returns the s from zero to an instant, with zero in s since 1970. It returns NaN if the instant is
-// unknown.
+// secondsSince returns the s from zero to an instant, with zero in s since 1970, or NaN if the instant is unknown.
 func secondsSince(zero float64, at scan.Stamp) float64 {
 	ns, ok := at.NS()
 	if !ok {
@@ -71,8 +70,8 @@ func secondsSince(zero float64, at scan.Stamp) float64 {
 	return float64(ns/1e9) - zero + float64(ns%1e9)/1e9
 }
 
-// readSpans reads the requests of spans. It uses the spans of vLLM's engine if there are any, because they have the
-// first token. Otherwise it uses the spans of clients. Of nested spans, only the inner one counts.
+// readSpans reads the requests of spans. readSpans uses the spans of vLLM's engine if there are any, because they
+// have the first token. Otherwise it uses the spans of clients. Of nested spans, only the inner one counts.
 func (m *Run) readSpans(path string, spans []spanRow) error {
 	engine, outer := false, map[string]bool{}
 	for i := range spans {

@@ -16,9 +16,9 @@ const (
 	FewPeers     = 3 // with two servers, the slow one cannot be identified
 )
 
-// FindSpeeds finds the servers of a run that are slower than their peers at equal load. It uses rows with the server
-// that answered, or otherwise the servers' own logs and metrics. The argument servers is the number of servers, 0 if
-// it is unknown.
+// FindSpeeds finds the servers of a run that are slower than their peers at equal load. FindSpeeds uses rows with the
+// server that answered, or otherwise the servers' own logs and metrics. The argument servers is the number of
+// servers, 0 if it is unknown.
 func (m *Run) FindSpeeds(servers int) {
 	all, taken := m.PodsOfRows()
 	if all == nil {
@@ -51,7 +51,8 @@ func (m *Run) NoteSpeeds() {
 }
 
 // SpeedsFor returns the speeds of the workers that simulate the servers of the run, relative to an ordinary worker.
-// It adds notes about them. It returns nil if the servers are equal or if there is another number of workers.
+// SpeedsFor adds notes about slow servers. SpeedsFor returns nil if the servers are equal or if there is another
+// number of workers.
 func (m *Run) SpeedsFor(workers int) []float64 {
 	if len(m.Speeds) != workers {
 		return nil
@@ -61,7 +62,7 @@ func (m *Run) SpeedsFor(workers int) []float64 {
 }
 
 // slownessOf returns the logarithm of the ratio between the pass times of each server and of the median server, at
-// equal load. It returns nil if they are unknown.
+// equal load. slownessOf returns nil if the pass times are unknown.
 func (m *Run) slownessOf(all []Pod) (slow []float64) {
 	if len(all) < FewPeers {
 		return nil
@@ -90,8 +91,8 @@ func (m *Run) slownessOf(all []Pod) (slow []float64) {
 	return slow
 }
 
-// speedsOf returns the speed of each server relative to the median server, at equal load. It returns nil if no server
-// is slow.
+// speedsOf returns the speed of each server relative to the median server, at equal load, or nil if no server is
+// slow.
 func (m *Run) speedsOf(all []Pod) (speeds []float64) {
 	found := false
 	for i, off := range m.slownessOf(all) {
@@ -125,7 +126,7 @@ func (m *Run) loadExponent(load float64) float64 {
 }
 
 // PodsOfRows returns the servers of the run by the times of their requests, and the server that answered each
-// request. It returns nil unless every row has its server.
+// request. PodsOfRows returns nil unless every row has its server.
 func (m *Run) PodsOfRows() (all []Pod, taken []int) {
 	var names []string
 	for i := range m.Requests {
@@ -173,12 +174,12 @@ func ratioScatter(n int, ratio float64, pair func(i int) (over, under float64)) 
 	return math.Sqrt(squares) / total
 }
 
-// ClientWarmUp is the same time for a run that a client measured. Its requests may be the first ones of the server,
-// which then compiles kernels for several seconds and has a queue afterwards.
+// ClientWarmUp is the time in s in which the server warms up, for a run that a client measured. The run's requests
+// may be the first ones of the server, which then compiles kernels for several seconds and has a queue afterwards.
 const ClientWarmUp = 15
 
-// warmUp is the time in s after the start of a run in which a server still loads and compiles. Its requests are
-// simulated but not fitted to.
+// warmUp is the time in s after the start of a run in which a server still loads and compiles. Requests in this time
+// are simulated but not fitted to.
 const warmUp = 2
 
 // WarmUp returns the time in s in which the run's server warms up.

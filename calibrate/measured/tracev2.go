@@ -148,12 +148,12 @@ func (t *traceTable) addRow(row *tableRow) error {
 	return nil
 }
 
-// fineTokens is the number of tokens per id of prompts that are made from lengths. It is the smallest block size of
-// servers.
+// fineTokens is the number of tokens per id of prompts that are made from lengths. fineTokens is the smallest block
+// size of servers.
 const fineTokens = 16
 
 // excesses returns, by group, the number of tokens that the server counts in addition to the client for the prefix.
-// It is relative to prompts without a prefix. The result is nil if no group has a prefix.
+// The numbers are relative to prompts without a prefix. The result is nil if no group has a prefix.
 func (t *traceTable) excesses() map[string]float64 {
 	var without []float64
 	with := map[string][]float64{}
@@ -209,7 +209,7 @@ func (t *traceTable) prompts(path string) *Prompts {
 }
 
 // addLead adds requests before the first one, which represent the warm-up requests that the client left out. The file
-// has only their number. They repeat the first requests of the run, in the time before it.
+// has only their number. The added requests repeat the first requests of the run, in the time before the run.
 func (t *traceTable) addLead(count int) int {
 	count = min(count, len(t.requests)-1)
 	if count < 1 || t.least < int64(count) || !(t.begin > 0) {

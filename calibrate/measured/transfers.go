@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// Transfer is the size and time of a KV transfer from a prefill to a decode server. It can also be the mean of
+// Transfer is the size and time of a KV transfer from a prefill to a decode server. Transfer can also be the mean of
 // several transfers.
 type Transfer struct {
 	Count          int
@@ -28,9 +28,9 @@ type Transfers struct {
 	Notes []string
 }
 
-// ReadTransfers reads the transfers between prefill and decode servers from a directory. They come from single
-// requests, from vLLM's log lines every 10 s, or from the counts of its metrics. The argument perToken is the size of
-// a token's KV cache in bytes.
+// ReadTransfers reads the transfers between prefill and decode servers from a directory. The transfers come from
+// single requests, from vLLM's log lines every 10 s, or from the counts of vLLM's metrics. The argument perToken is
+// the size of a token's KV cache in bytes.
 func ReadTransfers(dir string, perToken int) (*Transfers, error) {
 	for _, read := range []func(string, int) (*Transfers, error){readHandoffs, readTransferLogs, readTransferMetrics} {
 		t, err := read(dir, perToken)
@@ -52,7 +52,7 @@ type handoff struct {
 }
 
 // readHandoffs reads the times between the end of a prompt on its prefill server and its first token from the decode
-// server. It subtracts the pass of that token. It returns nil if no row has these times.
+// server. readHandoffs subtracts the pass of the first token, and returns nil if no row has the end of its prompt.
 func readHandoffs(dir string, perToken int) (*Transfers, error) {
 	t := &Transfers{}
 	path := filepath.Join(dir, "requests.jsonl")
@@ -81,7 +81,7 @@ func readHandoffs(dir string, perToken int) (*Transfers, error) {
 // perGPU is the note about transfers in vLLM's logs and metrics.
 const perGPU = "transfers are those of single GPUs: a worker's are as many side by side as it has"
 
-// readTransferLogs reads the logs of servers about their transfers. It returns nil if there are none.
+// readTransferLogs reads the logs of servers about their transfers, or nil if there are none.
 func readTransferLogs(dir string, _ int) (*Transfers, error) {
 	logs, err := findLogs(dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func (t *Transfers) add(count int, bytes, seconds float64) {
 }
 
 // readTransferMetrics reads the metrics of servers about their transfers, between successive snapshots of a server.
-// It returns nil if there are none.
+// readTransferMetrics returns nil if there are no transfers.
 func readTransferMetrics(dir string, _ int) (*Transfers, error) {
 	paths, err := findSnapshots(dir)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // releaseKey is the key of the release of a TensorRT-LLM server.
 const releaseKey = "trtllm_version"
 
-// readTRTLLM reads the settings of a TensorRT-LLM server by its own names. They come from its start command, its
-// settings file, or a meta.json.
+// readTRTLLM reads the settings of a TensorRT-LLM server by its own names. The settings come from the server's start
+// command, its settings file, or a meta.json.
 func (s *Settings) readTRTLLM(t tree) {
 	args := t.arguments()
 	s.args = typeArguments(args)
@@ -59,7 +59,7 @@ func (s *Settings) readTRTLLM(t tree) {
 	s.refuseOfTRTLLM(args)
 }
 
-// rulesOfTRTLLM returns the rules for a release. It returns the newest rules if the release is unknown.
+// rulesOfTRTLLM returns the rules for a release. rulesOfTRTLLM returns the newest rules if the release is unknown.
 func rulesOfTRTLLM(release string) string {
 	for _, name := range trtllm.Profiles() {
 		if line := strings.TrimPrefix(name, "trtllm-"); release == line || strings.HasPrefix(release, line+".") {
@@ -112,8 +112,8 @@ func commandOfTRTLLM(text, dir string) (tree, error) {
 // configNames returns the arguments of a command that name its settings file.
 func configNames() []string { return []string{"config", "extra_llm_api_options", "extra_engine_args"} }
 
-// readConfig reads a settings file of a server. The names have dots between objects. It returns nil if the directory
-// has no file with this name.
+// readConfig reads a settings file of a server. The names have dots between objects. readConfig returns nil if the
+// directory has no file with this name.
 func readConfig(dir, name string) (map[string]string, error) {
 	path := filepath.Join(dir, filepath.Base(name))
 	if name == "" || !isFile(path) {

@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 )
 
-// turnRow is a line of a benchmark with sessions in a closed loop. It is one turn, and turns are in the order of
+// turnRow is a line of a benchmark with sessions in a closed loop. A line is one turn, and turns are in the order of
 // completion.
 type turnRow struct {
 	Input  int      `json:"isl"`
@@ -66,7 +66,7 @@ func bareName(path string) string {
 }
 
 // readInFlight returns the concurrency in the summary next to a file of turns, such as conc4.json for
-// raw_conc4.jsonl. It returns 0 if there is none.
+// raw_conc4.jsonl, or 0 if there is none.
 func readInFlight(path string) int {
 	for _, name := range []string{bareName(path), strings.TrimPrefix(bareName(path), "raw_")} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(path), name+".json"))
@@ -84,8 +84,8 @@ func readInFlight(path string) int {
 	return 0
 }
 
-// readTurns reads a file of turns. The sessions and arrivals are unknown. They follow from the lengths, the times and
-// the concurrency of the turns.
+// readTurns reads a file of turns. The sessions and arrivals are unknown. readTurns derives the sessions and arrivals
+// from the lengths, the times and the concurrency of the turns.
 func (m *Run) readTurns(path string, inFlight int) error {
 	m.Name, m.Client = bareName(path), true
 	if m.InFlight = cmp.Or(inFlight, readInFlight(path)); m.InFlight == 0 {
@@ -135,8 +135,8 @@ func (m *Run) shortestTurn() int {
 	return slices.MinFunc(m.Requests, func(a, b Request) int { return cmp.Compare(a.Input, b.Input) }).Input
 }
 
-// joinSessions sets the prompts of turns in the order of completion. It returns the place of the last turn that
-// starts a session. The session of a turn is unknown. The turn is assumed to continue the open session with the
+// joinSessions sets the prompts of turns in the order of completion. joinSessions returns the place of the last turn
+// that starts a session. The session of a turn is unknown. The turn is assumed to continue the open session with the
 // longest prompt that is not longer than its own.
 func (m *Run) joinSessions(path string) (last int) {
 	type session struct {

@@ -61,7 +61,8 @@ type Target struct {
 // Behavior limits the changes of HPA in one direction.
 type Behavior struct {
 	// Set reports whether the file has it. If neither direction is set, HPA and KEDA follow the rule of HPA without
-	// behavior. It uses the maximum of five minutes, and limits growth to twice the workers or to four.
+	// behavior. That rule uses the maximum of five minutes, and limits growth to twice the workers or to four more
+	// workers.
 	Set      bool     `json:",omitempty"`
 	Window   sim.Time `yaml:"window"`                                                   // stabilization window
 	Policies []Policy `json:",omitempty" yaml:"policies" list:"policies" each:"policy"` // none: no limit
@@ -71,8 +72,8 @@ type Behavior struct {
 	Tolerance *float64 `json:",omitempty" yaml:"tolerance" of:"hpa keda"`
 }
 
-// Policy limits the workers that are added or removed in a period. It is a number, or percent of the workers at the
-// start of the period.
+// Policy limits the workers that are added or removed in a period. Policy is a number, or percent of the workers at
+// the start of the period.
 type Policy struct {
 	Workers int      `json:",omitempty" yaml:"workers" is:"1..100000"`
 	Percent float64  `json:",omitempty" yaml:"percent"`
@@ -80,7 +81,7 @@ type Policy struct {
 }
 
 // Default returns the defaults of a kind, with ticks and scrapes every 15 s. HPA and KEDA have a tolerance of 0.1.
-// They add four workers or double them at once, and remove workers after five minutes.
+// HPA and KEDA add four workers or double the workers at once, and remove workers after five minutes.
 func Default(kind Kind) Config {
 	const second = 1000
 	c := Config{Kind: kind, Min: 1, Max: 10, Sync: 15 * second, Interval: 15 * second, RateWindow: 60 * second}

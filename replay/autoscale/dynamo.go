@@ -39,7 +39,7 @@ func (d *dynamo) Want(s *Signals) int {
 	return n
 }
 
-// dynamoPair is Dynamo's planner for two pools. It makes one decision per instant.
+// dynamoPair is Dynamo's planner for two pools. dynamoPair makes one decision per instant.
 type dynamoPair struct {
 	planner *planner.Pair
 	at      sim.Time // instant of the latest decision

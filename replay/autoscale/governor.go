@@ -25,8 +25,8 @@ type step struct {
 // defaultWindow is the stabilization window of HPA without scale_up and scale_down, in ms.
 const defaultWindow sim.Time = 300_000
 
-// bound returns the present number limited to least and max. It reports whether the present number is outside these
-// bounds, so that no metric is read.
+// bound returns the present number limited to least and max. bound reports whether the present number is outside
+// these bounds, so that no metric is read.
 func (g *governor) bound(s *Signals, least int) (int, bool) {
 	g.begin(s)
 	to := min(max(s.Workers, least), g.c.Max)
@@ -41,7 +41,7 @@ func (g *governor) begin(s *Signals) {
 	}
 }
 
-// govern returns the number of workers if n are requested, with the minimum least. It also returns a text on the
+// govern returns the number of workers if n are requested, with the minimum least. govern also returns a text on the
 // limits that apply.
 func (g *governor) govern(s *Signals, n, least int) (int, string) {
 	g.begin(s)
@@ -102,7 +102,7 @@ func (g *governor) rememberMost(s *Signals, n int) int {
 	return most
 }
 
-// note records a change of the number of workers. It reuses an entry that is older than every period of its
+// note records a change of the number of workers. note reuses an entry that is older than every period of its
 // direction.
 func (g *governor) note(s *Signals, to int) {
 	if to == s.Workers || !g.c.hasBehavior() {
@@ -154,8 +154,8 @@ func (g *governor) limit(s *Signals, b *Behavior, sign int) int {
 	return far
 }
 
-// reach returns the number of workers that a policy allows now. It is the number at the start of its period plus or
-// minus its step.
+// reach returns the number of workers that a policy allows now. The result is the number at the start of the policy's
+// period plus or minus the policy's step.
 func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	begin := s.Workers
 	for _, e := range g.ups {
@@ -178,5 +178,5 @@ func (g *governor) reach(s *Signals, p *Policy, sign int) int {
 	return int(to)
 }
 
-// roundUp rounds up, up to MostWorkers. It ignores rounding errors of float64.
+// roundUp rounds up, up to MostWorkers. roundUp ignores rounding errors of float64.
 func roundUp(x float64) int { return int(math.Ceil(min(x, MostWorkers) - 1e-9)) }

@@ -105,7 +105,7 @@ func (h *hpa) podsMetric(s *Signals, t Target) (int, bool) {
 }
 
 // averageValue returns the number of workers at which a metric of the pool, divided by the number, equals the target.
-// Both are in thousandths.
+// Metric and target are in thousandths.
 func (c *Config) averageValue(usage, target int64, workers int) int {
 	if c.isNear(float64(usage) / (float64(target) * float64(workers))) {
 		return workers

@@ -66,8 +66,8 @@ func TestHPATakesTheHighestMetric(t *testing.T) {
 	}
 }
 
-// walk runs h for several ticks with a metric that requests the given numbers of workers. It returns the numbers that
-// result.
+// walk runs h for several ticks with a metric that requests the given numbers of workers. walk returns the resulting
+// numbers of workers.
 func walk(h Scaler, workers int, every sim.Time, wanted ...int) string {
 	text := fmt.Sprint(workers)
 	for i, n := range wanted {
@@ -115,7 +115,7 @@ func TestHPAPolicies(t *testing.T) {
 }
 
 // TestHPAWindows checks stabilization windows. The number decreases to the maximum of the window, which includes the
-// initial number. It increases to the minimum of the window.
+// initial number. The number increases to the minimum of the window.
 func TestHPAWindows(t *testing.T) {
 	down := hpaOf(func(c *Config) { c.Down.Window = 300_000 })
 	if got, want := walk(down, 10, 60_000, 4, 4, 6, 4, 4, 4, 4, 4), "10 10 10 10 10 10 6 6 4"; got != want {

@@ -40,7 +40,7 @@ func (k *keda) Want(s *Signals) int {
 	return k.activate(s, to)
 }
 
-// rescale returns the number of workers that HPA requests. It does not change a pool without workers.
+// rescale returns the number of workers that HPA requests. rescale does not change a pool without workers.
 func (k *keda) rescale(s *Signals) int {
 	least := max(k.c.Min, 1)
 	if s.Workers == 0 {
@@ -91,8 +91,8 @@ func (k *keda) recommend(s *Signals, t Target, known bool) (int, string) {
 	return n, fmt.Sprintf("%s is %.4g, threshold %.4g: %d", t.Metric, s.Sum(t.Metric), t.Value, n)
 }
 
-// activate polls the triggers, given the number that HPA requests. It scales from zero to the minimum if a trigger is
-// active, and to zero after the cooldown without an active trigger.
+// activate polls the triggers, given the number that HPA requests. activate scales from zero to the minimum if a
+// trigger is active, and to zero after the cooldown without an active trigger.
 func (k *keda) activate(s *Signals, to int) int {
 	c, ok := k.c, k.read(s)
 	why := fmt.Sprintf("triggers could not be read %d times", k.failed)

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal implements rate and predict literally by docs/rules/router.md "Rate and predict". It computes every tick
-// from all ticks so far.
+// literal implements rate and predict literally by docs/rules/router.md "Rate and predict". The literal computation
+// of every tick uses all ticks so far.
 type literal struct {
 	c     *Config
 	ticks []Signals // so far

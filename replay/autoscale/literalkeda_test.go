@@ -11,7 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalKEDA implements docs/rules/router.md "KEDA" literally. It keeps all inputs, and each rule reads all of them.
+// literalKEDA implements docs/rules/router.md "KEDA" literally. literalKEDA keeps all inputs, and each rule reads all
+// inputs.
 type literalKEDA struct {
 	c      *Config
 	asked  []literalAsk

@@ -130,7 +130,7 @@ func repeatSeason(y []float64, period, ahead int) float64 {
 }
 
 // smooth is the additive Holt-Winters method. The first two periods set the initial level, trend and season. Before
-// their end, it repeats the season.
+// the end of these periods, the forecast repeats the season.
 func (f *Forecast) smooth(y []float64, period, ahead int) float64 {
 	if len(y) < 2*period {
 		return repeatSeason(y, period, ahead)

@@ -1,7 +1,7 @@
 // Package autoscale decides how many workers a cluster should have, from scraped metrics.
 //
-// A Scaler decides at every tick. Its signals are as old as in a real cluster: Signals has the latest scrape that the
-// scaler knows. The cluster (replay/offline) starts and removes workers.
+// A Scaler decides at every tick. A Scaler's signals are as old as in a real cluster: Signals has the latest scrape
+// that the scaler knows. The cluster (replay/offline) starts and removes workers.
 //
 // Read scaler.go, then signals.go, config.go, hpa.go as an example, and governor.go, which several scalers share.
 package autoscale
@@ -30,8 +30,8 @@ type PassReader interface {
 	SeesPasses() bool
 }
 
-// SeesPasses reports whether a scaler reads the latest pass of each worker and the traffic. It is the scaler of c, or
-// other if other is not nil.
+// SeesPasses reports whether a scaler reads the latest pass of each worker and the traffic. The scaler is that of c,
+// or other if other is not nil.
 func SeesPasses(c *Config, other Scaler) bool {
 	reader, ok := other.(PassReader)
 	return c.Kind == DynamoPlanner || ok && reader.SeesPasses()
@@ -67,7 +67,7 @@ func Kinds() []Kind {
 	return []Kind{HPA, KEDA, ByRate, Predict, DynamoPlanner, ByRules, BySlots, ByRatio, ByProgram, Foreknown}
 }
 
-// New returns a scaler of c.Kind. It returns nil for Custom, ByProgram (see NewProcess), Foreknown (see NewPerfect)
+// New returns a scaler of c.Kind. New returns nil for Custom, ByProgram (see NewProcess), Foreknown (see NewPerfect)
 // and DynamoPlanner (see NewDynamo).
 func New(c *Config) Scaler {
 	switch c.Kind {

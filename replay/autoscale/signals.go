@@ -50,8 +50,8 @@ type Gauge struct {
 	Worker           sim.WorkerID
 	Running, Waiting int
 	KV               float64
-	// Pass is the latest pass, empty if the worker has no requests. It is nil if the worker has run none, or if the
-	// scaler reads no passes (SeesPasses).
+	// Pass is the latest pass, empty if the worker has no requests. Pass is nil if the worker has not run a pass, or
+	// if the scaler reads no passes (SeesPasses).
 	Pass *scheduler.Snapshot
 }
 

@@ -1,7 +1,7 @@
 // Package caches reads and writes files of the prefix caches of a cluster, with which another replay can begin
 // (docs/sweep.md).
 //
-// A file is in the JSON Lines format. It has these kinds of lines, in this order:
+// A file is in the JSON Lines format, with these kinds of lines, in this order:
 //
 //   - A header: format (replay-caches), version (1), block_size and trace_block_size in tokens, and the numbers of
 //     prefixes and workers that follow. The key at_ms is the instant of the caches; it is absent if they were written
@@ -9,8 +9,8 @@
 //   - A prefix: prefix is its number, counted from 0. The hash_ids follow the hash ids of parent, which is the number
 //     of an earlier prefix.
 //   - A worker: pool (prefill or decode, if there are two pools), worker, engine, kv_blocks, cached_blocks and
-//     entries. The last is the number of entries that follow. For SGLang, the line also has decode_passes since the
-//     last KV events and admission_attempts since the last aging.
+//     entries. The key entries is the number of entries that follow. For SGLang, the line also has decode_passes
+//     since the last KV events and admission_attempts since the last aging.
 //   - An entry: blocks [from, to) of the prompt that begins with prefix, or blocks of answers if there is no prefix.
 //     Entries of vLLM are in the order of eviction, and the last block of an entry is evicted first. For vLLM, copy
 //     numbers blocks with equal content, and blank blocks are empty. Entries of SGLang are nodes of the radix tree,
@@ -44,7 +44,7 @@ type File struct {
 	Workers    []Worker
 }
 
-// Recorded returns the path of the file for the record of a run directory. It returns "" if f is nil.
+// Recorded returns the path of the file for the record of a run directory, or "" if f is nil.
 func (f *File) Recorded() any {
 	if f == nil {
 		return ""
@@ -120,8 +120,8 @@ func (r *Run) shared() int32 {
 	return r.To
 }
 
-// Prompts holds prompts that together begin with every prefix of a file. They are interned with the prompts of a
-// workload.
+// Prompts holds prompts that together begin with every prefix of a file. These prompts are interned with the prompts
+// of a workload.
 type Prompts struct {
 	ids    [][]uint64
 	tokens []int

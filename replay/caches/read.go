@@ -95,8 +95,8 @@ func (r *reader) readAll() error {
 
 func (r *reader) readHead() (*head, error) {
 	f := r.file
-	// The first decoding allows unknown keys. A file of another format then gets an error about its format, not about
-	// its keys.
+	// The decoding into kind allows unknown keys. A file of another format then gets an error about its format, not
+	// about its keys.
 	var kind struct {
 		Format  string
 		Version int

@@ -24,7 +24,7 @@ type span struct {
 	blocks int32
 }
 
-// want is a run that still needs the number of its prefix. Its hash ids are at index ids of Collector.ids.
+// want is a run that still needs the number of its prefix. The hash ids of the run are at index ids of Collector.ids.
 type want struct{ worker, run, ids int }
 
 // NewCollector returns a collector for the caches of engines with prompts in t. The file f has all its fields except
@@ -33,7 +33,7 @@ func NewCollector(f *File, t *prompt.Tree) *Collector {
 	return &Collector{file: f, tree: t, at: make(map[span]int)}
 }
 
-// Add adds the cache of a worker. The other fields of the worker come from w.
+// Add adds the cache of a worker. The fields that are not in the cache come from w.
 func (c *Collector) Add(w Worker, of *scheduler.Cache) {
 	w.Decodes, w.Attempts = of.Decodes, of.Attempts
 	for i := range of.Blocks {
@@ -54,7 +54,7 @@ func (c *Collector) Add(w Worker, of *scheduler.Cache) {
 	c.file.Workers = append(c.file.Workers, w)
 }
 
-// File returns the file. Its prefixes are numbered in the order in which the runs refer to them.
+// File returns the file. The prefixes of the file are numbered in the order in which the runs refer to them.
 func (c *Collector) File() *File {
 	t := prompt.NewTree(1, 1, prompt.Options{Joined: true})
 	list := t.AddAll(len(c.ids), func(i int) ([]uint64, int) { return c.ids[i], len(c.ids[i]) })
@@ -70,7 +70,7 @@ func (c *Collector) File() *File {
 	return c.file
 }
 
-// These types are the lines of a file: the head, the prefixes, then each worker with its entries.
+// Each type is a kind of line in a file: the head, the prefixes, then each worker with its entries.
 type (
 	head struct {
 		Format     string  `json:"format"`

@@ -27,15 +27,15 @@ const Nowhere sim.WorkerID = -1
 // never is the Admit time of a request that was not admitted.
 const never sim.Time = -1
 
-// Collector has one Record per request, and the inter-token latencies of all requests together. It keeps no list of
-// token times.
+// Collector has one Record per request, and the inter-token latencies of all requests together. Collector keeps no
+// list of token times.
 type Collector struct {
 	records []Record // by RequestID from first on, in order of arrival
 	first   int      // id of the first request with a record; earlier requests are folded
 	gaps    gaps
 	spans   spans // latencies of passes with durations in whole ns
-	// fromHost is, by index in records, the number of reused prompt tokens that were loaded from host memory. It is
-	// the maximum over the admissions of a request. It may be shorter than records.
+	// fromHost is, by index in records, the number of reused prompt tokens that were loaded from host memory. The
+	// number is the maximum over the admissions of a request. fromHost may be shorter than records.
 	fromHost []int32
 	early    bool // see EndedEarly
 
@@ -105,7 +105,8 @@ func (r *Record) TPOT() sim.Time {
 	return (r.Last - r.First).Max0() / sim.Time(r.Tokens-1)
 }
 
-// New returns a collector with capacity for the given number of requests. It grows if more requests arrive.
+// New returns a collector with capacity for the given number of requests. The collector grows if more requests
+// arrive.
 func New(requests int) *Collector {
 	c := &Collector{records: make([]Record, 0, max(requests, 0))}
 	c.gaps.grow(max(64, min(gapsPerRequest*requests, compactAt)))
@@ -284,8 +285,8 @@ func (c *Collector) noteMark(at sim.Time, m *scheduler.Mark) {
 	}
 }
 
-// noteClipped records that a request has ended with fewer tokens than requested. Its OutputTokens become the actual
-// number.
+// noteClipped records that a request has ended with fewer tokens than requested. OutputTokens of the request becomes
+// the actual number.
 func (c *Collector) noteClipped(r *Record) {
 	if c.window.Holds(r.Arrival) {
 		c.clipped++
@@ -311,12 +312,12 @@ func (c *Collector) Progress(id sim.RequestID, tokens int, last sim.Time) {
 // requested tokens.
 func (c *Collector) EndedEarly() { c.early = true }
 
-// Exclude removes a cancelled or failed request from the per-request statistics, as if it had not been admitted. Its
-// inter-token latencies remain in the statistics.
+// Exclude removes a cancelled or failed request from the per-request statistics, as if it had not been admitted. The
+// inter-token latencies of the request remain in the statistics.
 func (c *Collector) Exclude(id sim.RequestID) { c.Record(id).Admit = never }
 
 // Latencies returns the time to the first token of a request and its mean time per later token. tpot is 0 with fewer
-// than two tokens. It reports false if the request has no token.
+// than two tokens. Latencies reports false if the request has no token.
 func (c *Collector) Latencies(id sim.RequestID) (ttft, tpot sim.Time, ok bool) {
 	if int(id) >= c.Len() {
 		return 0, 0, false
@@ -348,15 +349,15 @@ func (c *Collector) LastArrival() sim.Time {
 // Record returns the record of a request that has not been folded.
 func (c *Collector) Record(id sim.RequestID) *Record { return &c.records[int(id)-c.first] }
 
-// Records returns the records in order of arrival. The caller must not change them; they are valid until the next
-// call of another method. It panics if records are folded.
+// Records returns the records in order of arrival. The caller must not change the records. Records are valid until
+// the next call of another method. Records panics if the records are folded.
 func (c *Collector) Records() []Record {
 	c.refuseFolding()
 	return c.records
 }
 
-// Requests yields the records in order of arrival. The caller must not change them; they are valid until the next
-// call of another method. It panics if records are folded.
+// Requests yields the records in order of arrival. The caller must not change the records. Records are valid until
+// the next call of another method. Requests panics if the records are folded.
 func (c *Collector) Requests() iter.Seq2[sim.RequestID, *Record] {
 	c.refuseFolding()
 	return func(yield func(sim.RequestID, *Record) bool) {

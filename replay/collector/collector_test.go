@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// engine simulates random requests, random batches, preemptions and runs of passes. Its times are multiples of 1/1024
-// ms, so that their sums are exact.
+// engine simulates random requests, random batches, preemptions and runs of passes. The engine's times are multiples
+// of 1/1024 ms, so that sums of times are exact.
 type engine struct {
 	rng      *rand.Rand
 	c        *collector.Collector

@@ -68,8 +68,8 @@ type bucket struct {
 	ranks    int // number of ranks within the bucket
 }
 
-// chooseBuckets finds the buckets that contain a rank. counts is the number of values of each digit. It becomes the
-// start index of each chosen bucket, and -1 for other digits.
+// chooseBuckets finds the buckets that contain a rank. counts is the number of values of each digit. At return,
+// counts is the start index of each chosen bucket, and -1 for other digits.
 func chooseBuckets(counts *[1 << digitBits]int32, ranks []int) (chosen [maxRanks]bucket) {
 	below, at, found := 0, 0, 0
 	for digit, count := range counts {
@@ -99,8 +99,8 @@ func differingBits(values []float64) (differ uint64) {
 	return differ
 }
 
-// radixSort sorts values by their bits, ascending. It returns the sorted list and the other list; either may use the
-// memory of list or of spare, which have the same length.
+// radixSort sorts values by their bits, ascending. radixSort returns the sorted list and the other list; either may
+// use the memory of list or of spare, which have the same length.
 //
 // It reads only the bits in which the keys differ. Latencies share most of their leading bits, and as multiples of
 // the clock's resolution they share trailing bits.

@@ -67,7 +67,8 @@ func (f *fates) fateOf(id sim.RequestID) *Fate {
 	return x
 }
 
-// Fate returns the fate of a request. It is the zero value if the request was simply answered or has not ended.
+// Fate returns the fate of a request. The result is the zero value if the request was simply answered or has not
+// ended.
 func (c *Collector) Fate(id sim.RequestID) Fate {
 	if f := c.fates.of[id]; f != nil {
 		return *f
@@ -139,7 +140,7 @@ func (c *Collector) TokensOf(id sim.RequestID, gained int) int {
 }
 
 // Retry records that a request has left its worker and restarts from its prompt. gained is the number of tokens that
-// it gained there. They are discarded together with the tokens that it brought.
+// it gained there. These tokens are discarded together with the tokens that the request brought.
 func (c *Collector) Retry(id sim.RequestID, gained, event int) {
 	f := c.fates.fateOf(id)
 	f.Retries++
@@ -173,8 +174,8 @@ func (c *Collector) Resend(id sim.RequestID, gained, event int) {
 	c.dropTokens(id, f, gained, event)
 }
 
-// Attempts returns the number of times that clients have sent requests, and the number of timeouts. Both are 0 if
-// clients neither time out nor retry.
+// Attempts returns the number of times that clients have sent requests, and the number of timeouts. Both numbers are
+// 0 if clients neither time out nor retry.
 func (c *Collector) Attempts() (sent, timedOut int) { return c.fates.sent, c.fates.late }
 
 // dropTokens discards the tokens of a request.
@@ -187,8 +188,8 @@ func (c *Collector) dropTokens(id sim.RequestID, f *Fate, gained, event int) {
 	r.Tokens, r.First, r.Second, r.Last = 0, 0, 0, 0
 }
 
-// Migrate records that a request continues on another worker with its tokens. It gained some of them on the old
-// worker, the latest at last.
+// Migrate records that a request continues on another worker with its tokens. The request gained some of its tokens
+// on the old worker, the latest at the instant last.
 func (c *Collector) Migrate(id sim.RequestID, gained int, last sim.Time, event int) {
 	f := c.fates.fateOf(id)
 	f.Migrations++
@@ -247,8 +248,8 @@ func (f *Fate) add(more *Fate) {
 	f.Recomputed += more.Recomputed
 }
 
-// admitAgain records the recomputed tokens of an admission after a departure from a worker. It returns the prompt
-// tokens found in a cache.
+// admitAgain records the recomputed tokens of an admission after a departure from a worker. admitAgain returns the
+// prompt tokens found in a cache.
 func (c *Collector) admitAgain(a scheduler.Admission) (reused int) {
 	f := c.fates.of[a.Request]
 	if f == nil {

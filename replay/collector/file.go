@@ -32,8 +32,8 @@ func ResolvePath(path string, at time.Time) (string, error) {
 }
 
 // WriteFile calls write to fill the file at path, and creates missing directories. The old file stays until the new
-// file is complete: readers see the old file or the new file, never a part, also after an error or a kill. It writes
-// directly to devices, pipes and the standard streams.
+// file is complete: readers see the old file or the new file, never a part, also after an error or a kill. WriteFile
+// writes directly to devices, pipes and the standard streams.
 func WriteFile(path string, write func(io.Writer) error) error {
 	switch path {
 	case "/dev/stdout":

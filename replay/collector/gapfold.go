@@ -114,8 +114,8 @@ func (f *folded) describe() Distribution {
 	return d
 }
 
-// foldGaps sketches all latencies if some have been sketched before, or if there are both gaps and spans. It reports
-// whether all latencies are sketched then.
+// foldGaps sketches all latencies if some have been sketched before, or if there are both gaps and spans. foldGaps
+// reports whether all latencies are now sketched.
 func (c *Collector) foldGaps() bool {
 	f := c.gaps.fold
 	if f == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// compactAt is the length at which equal gaps of the list are first joined. It bounds the memory of long replays, in
-// which equal gaps abound, and keeps the list in a processor's cache.
+// compactAt is the length at which equal gaps of the list are first joined. compactAt bounds the memory of long
+// replays, which have many equal gaps, and keeps the list in a processor's cache.
 const compactAt = 1 << 14
 
 // gaps is inter-token latencies in ms, each with its number of occurrences.
@@ -111,7 +111,7 @@ func (g *gaps) compact() {
 	g.bits, g.counts = g.bits[:g.sorted], g.counts[:g.sorted]
 }
 
-// Compact joins equal latencies to save memory. It changes no result.
+// Compact joins equal latencies to save memory. Compact changes no result.
 func (c *Collector) Compact() {
 	c.gaps.compact()
 	c.gaps.spare = weighted{}

@@ -27,7 +27,7 @@ func Of[T int | float64 | bool | string | []Field](key string, value T) Field {
 // Value returns an int, a float64, a bool, a string or a []Field. For the zero Field, it returns nil.
 func (f Field) Value() any { return f.value }
 
-// Add adds entries that only some reports have. It replaces entries with the same keys.
+// Add adds entries that only some reports have. Add replaces entries with the same keys.
 func (r *Report) Add(fields ...Field) {
 	for _, f := range fields {
 		if i := slices.IndexFunc(r.further, func(have Field) bool { return have.Key == f.Key }); i >= 0 {
@@ -174,8 +174,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, quoted...)
 }
 
-// AppendFloat appends the shortest digits that parse as v. It writes a decimal point for 1e-4 <= |v| < 1e16 and for
-// 0, otherwise an exponent.
+// AppendFloat appends the shortest digits that parse as v. AppendFloat writes a decimal point for 1e-4 <= |v| < 1e16
+// and for 0, otherwise an exponent.
 func AppendFloat(dst []byte, v float64) []byte {
 	a := math.Abs(v)
 	if a != 0 && !(a >= 1e-4 && a < 1e16) { // also for Inf and NaN

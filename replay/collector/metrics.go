@@ -93,7 +93,7 @@ func Statistics() []Statistic {
 	}
 }
 
-// Named returns the metric of a key of a report, and the statistic if the key is a statistic of a distribution. It
+// Named returns the metric of a key of a report, and the statistic if the key is a statistic of a distribution. Named
 // returns nil for an unknown key.
 func Named(key string) (*Metric, *Statistic) {
 	all := Metrics()

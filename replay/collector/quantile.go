@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Distribution is the statistics of a list of samples. It is the zero value for an empty list.
+// Distribution is the statistics of a list of samples. Distribution is the zero value for an empty list.
 type Distribution struct {
 	Mean, Min, Max             float64
 	Median, P75, P90, P95, P99 float64
@@ -15,13 +15,13 @@ type Distribution struct {
 // wantedPercentiles returns the percentiles of a Distribution, ascending.
 func wantedPercentiles() [maxRanks]float64 { return [...]float64{50, 75, 90, 95, 99} }
 
-// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n >= 1 samples. It is the nearest
-// rank without interpolation, and the upper of two equally near ranks.
+// NearestRank returns the index of percentile p, 0 to 100, in an ascending list of n >= 1 samples. The result is the
+// nearest rank without interpolation, and the upper of two equally near ranks.
 func NearestRank(n int64, p float64) int64 {
 	return min(n-1, int64(math.Round(float64(n-1)*p/100.0)))
 }
 
-// Describe returns the distribution of samples, which must be >= 0. It reorders samples.
+// Describe returns the distribution of samples, which must be >= 0. Describe reorders samples.
 func Describe(samples []float64) Distribution {
 	return describeSamples(samples, make([]float64, len(samples)))
 }
@@ -45,8 +45,8 @@ func describeSamples(samples, buf []float64) Distribution {
 	return d
 }
 
-// Percentile returns the percentile p of a distribution of the report, for example of ttft_ms. It is 0 without
-// samples. ok reports whether the distribution exists.
+// Percentile returns the percentile p of a distribution of the report, for example of ttft_ms. The result is 0
+// without samples. ok reports whether the distribution exists.
 func (c *Collector) Percentile(of string, p float64) (value float64, ok bool) {
 	var samples []float64
 	if of == "itl_ms" {

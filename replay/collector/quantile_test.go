@@ -28,8 +28,8 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestRadixSort checks that the radix sort is stable and keeps every weight with its key. It uses long and short
-// lists with few and many differing bits, and with equal keys.
+// TestRadixSort checks that the radix sort is stable and keeps every weight with its key. TestRadixSort uses long and
+// short lists with few and many differing bits, and with equal keys.
 func TestRadixSort(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	keys := map[string]func() uint64{

@@ -27,8 +27,8 @@ type Report struct {
 	ReadmittedReusedRatio float64
 
 	// AcceptedTokensPerPass is, with speculative decoding, the mean number of tokens that a request gains in a pass
-	// that verifies its drafts. It includes the token of the model itself. AcceptanceRate is the share of accepted
-	// draft tokens.
+	// that verifies its drafts. AcceptedTokensPerPass includes the token of the model itself. AcceptanceRate is the
+	// share of accepted draft tokens.
 	AcceptedTokensPerPass float64
 	AcceptanceRate        float64
 
@@ -49,7 +49,8 @@ type Report struct {
 	further []Field // in the order in which they were added
 }
 
-// QuantileError is the key of the maximum relative error of quantiles. It is missing if quantiles are exact.
+// QuantileError is the key of the maximum relative error of quantiles. QuantileError is missing if quantiles are
+// exact.
 const QuantileError = "quantile_error"
 
 // Report derives the report of a simulation that took wall of real time.

@@ -66,7 +66,7 @@ func (s *sketch) values(least, most float64) (w weighted) {
 	return w
 }
 
-// double is a number as the sum of two float64s. The second is the rounding error of the first.
+// double is a number as the sum of two float64s. The second float64 is the rounding error of the first.
 type double struct{ high, low float64 }
 
 // add adds x.

@@ -68,8 +68,8 @@ type spanTotal struct {
 // moments is an exact sum of integers, and of their squares.
 type moments struct{ sum, squares wide }
 
-// Buckets have one value each up to bucketParts. Wider buckets have 1/bucketParts of their values. They cover
-// latencies below 2^40 ns.
+// Buckets have one value each up to bucketParts. Wider buckets have 1/bucketParts of their values. All buckets
+// together cover latencies below 2^40 ns.
 const (
 	bucketBits  = 8
 	bucketParts = 1 << bucketBits
@@ -100,8 +100,8 @@ func (s *spans) total() *spanTotal {
 
 func newSpanTotal() *spanTotal { return &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64} }
 
-// addSpan adds latencies that weight requests had. It adds latencies one by one if they differ by 2^28 ns or more, or
-// if 0 is among them.
+// addSpan adds latencies that weight requests had. addSpan adds latencies one by one if they differ by 2^28 ns or
+// more, or if 0 is among them.
 func (t *spanTotal) addSpan(nanos []int64, weight int64) {
 	least, most := nanos[0], nanos[0]
 	for _, n := range nanos {
@@ -221,8 +221,9 @@ func (w *wide) integer() *big.Int {
 	return x
 }
 
-// pick returns the latencies at ranks of the sorted latencies. It divides each bucket that contains a rank into parts
-// and counts its latencies. It repeats this for the parts that contain a rank, until a part has one value.
+// pick returns the latencies at ranks of the sorted latencies. pick divides each bucket that contains a rank into
+// parts and counts its latencies. This division repeats for the parts that contain a rank, until a part has one
+// value.
 func (s *spans) pick(ranks []int64, t *spanTotal) []int64 {
 	if s.fold != nil && s.fold.spool == nil {
 		return t.pickSketched(ranks)

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Stretches is the basis of the verdict on the load. It has the waits of requests that were not shed, in stretches of
-// equal numbers of requests in order of arrival.
+// Stretches is the basis of the verdict on the load. Stretches has the waits of requests that were not shed, in
+// stretches of equal numbers of requests in order of arrival.
 type Stretches struct {
 	Requests    int
 	Waits       []float64 // mean time from arrival to admission, in ms; requests that were not admitted wait to the end
@@ -33,7 +33,7 @@ type waiting struct {
 	arrivals float64 // arrivals of requests that were not admitted
 }
 
-// mostBlocks is the number of blocks at which pairs of blocks are joined. It must be even.
+// mostBlocks is the number of blocks at which pairs of blocks are joined. mostBlocks must be even.
 const mostBlocks = 1 << 15
 
 // add adds a request with its outcome.

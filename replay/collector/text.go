@@ -195,8 +195,8 @@ func writeBorder(b *strings.Builder, widths []int, corners string) {
 	b.WriteByte('\n')
 }
 
-// twoDecimals formats v with two decimals and with commas between thousands. It rounds the exact binary value, with
-// ties to even.
+// twoDecimals formats v with two decimals and with commas between thousands. twoDecimals rounds the exact binary
+// value, with ties to even.
 func twoDecimals(v float64) string {
 	s := strconv.FormatFloat(v, 'f', 2, 64)
 	sign := ""

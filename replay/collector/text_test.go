@@ -61,8 +61,8 @@ func TestTextAroundTheTable(t *testing.T) {
 	}
 }
 
-// TestTablesHaveTheMedian checks that the narrow table fits in 80 columns for any values and includes the median. It
-// also checks that the wide table has all columns.
+// TestTablesHaveTheMedian checks that the narrow table fits in 80 columns for any values and includes the median.
+// TestTablesHaveTheMedian also checks that the wide table has all columns.
 func TestTablesHaveTheMedian(t *testing.T) {
 	of := func(v float64) collector.Distribution {
 		return collector.Distribution{Mean: v, Min: v, Max: 9.996 * v, Median: v + 1, P75: v, P90: v, P99: v, Std: v}

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Window is the time range of a report on the replay's clock. It selects the requests that arrive in it, and the
-// tokens that are gained in it. The zero value is the whole replay.
+// Window is the time range of a report on the replay's clock. Window selects the requests that arrive, and the tokens
+// that are gained, in this range. The zero value is the whole replay.
 type Window struct {
 	From sim.Time
 	To   sim.Time // end of the range, exclusive; 0: the end of the replay
@@ -28,7 +28,7 @@ func (w Window) Divide(by float64) Window {
 	return Window{w.From / sim.Time(by), w.To / sim.Time(by)}
 }
 
-// Within sets the window of the report. It must be called before the first request arrives.
+// Within sets the window of the report. Within must be called before the first request arrives.
 func (c *Collector) Within(w Window) { c.window, c.windowed = w, w.IsSet() }
 
 // Window returns the window of the report.

@@ -57,8 +57,8 @@ func (n *naive) within(w collector.Window) *collector.Report {
 	return r
 }
 
-// TestWindowIsThatOfAllTokenTimes compares the report of a window with the report derived from all token times. It is
-// about the requests that arrive in the window and the tokens gained in it.
+// TestWindowIsThatOfAllTokenTimes compares the report of a window with the report derived from all token times. The
+// report covers the requests that arrive in the window and the tokens gained in it.
 func TestWindowIsThatOfAllTokenTimes(t *testing.T) {
 	before, after, between := 0, 0, 0
 	for seed := range uint64(80) {

@@ -21,8 +21,8 @@ type Command struct {
 	Role   string // prefill or decode; "": both
 }
 
-// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM. They use
-// the engine's own program or the one of Dynamo.
+// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM. Such a
+// command uses the engine's own program or the one of Dynamo.
 func ReadCommands(script string) []Command {
 	var all []Command
 	for _, words := range splitCommands(script) {
@@ -101,8 +101,8 @@ func listStarters() []starter {
 	}
 }
 
-// ReadCommand returns the command that has these words. It returns false if the command does not start a server that
-// the package supports.
+// ReadCommand returns the command that has these words, or false if the command does not start a server that the
+// package supports.
 func ReadCommand(words []string) (Command, bool) {
 	for _, s := range listStarters() {
 		for i := range words {
@@ -202,8 +202,8 @@ func (c *Command) Settings(config map[string]string) map[string]string {
 	return args
 }
 
-// FlattenSettings adds the scalars of a settings file to all. Their names start with prefix and have dots between
-// objects.
+// FlattenSettings adds the scalars of a settings file to all. The names of the scalars start with prefix and have
+// dots between objects.
 func FlattenSettings(all map[string]string, prefix string, value any) {
 	object, ok := value.(map[string]any)
 	if !ok {

@@ -6,9 +6,8 @@ import (
 	"regexp"
 )
 
-// ReadTRTLLMLog returns the flags that follow from the KV blocks in the start-up log of a TensorRT-LLM server. It
-// returns nil if the log has none. The server prints the pool of a trial pass before its final pool, so the last one
-// counts.
+// ReadTRTLLMLog returns the flags that follow from the KV blocks in the start-up log of a TensorRT-LLM server, or nil
+// if the log has none. The server prints the pool of a trial pass before its final pool, so the last one counts.
 func ReadTRTLLMLog(r io.Reader) map[string]string {
 	sized := regexp.MustCompile(`tokens per block=(\d+), primary blocks=(\d+), secondary blocks=\d+`)
 	var known map[string]string

@@ -24,14 +24,15 @@ type Log struct {
 	Known    map[string]string // values by flag
 	Told     map[string]string // all printed arguments and configuration values of vLLM, by its own names
 	Asked    []string          // names of the arguments in vLLM's start command
-	// GraphMode is cudagraph_mode, and GraphSizes are the sizes of captured graphs. They are empty if not printed.
+	// GraphMode is cudagraph_mode, and GraphSizes are the sizes of captured graphs. Both are empty if the log does
+	// not have them.
 	GraphMode  string
 	GraphSizes []int
 	SGLang     map[string]string // arguments of an SGLang server by its own names; nil: the server is vLLM
 }
 
-// ReadLog reads the settings of a server of vLLM or SGLang from its start-up log. It returns an error if the log has
-// neither engine's settings.
+// ReadLog reads the settings of a server of vLLM or SGLang from its start-up log. ReadLog returns an error if the log
+// has neither engine's settings.
 func ReadLog(r io.Reader) (*Log, error) {
 	v, s := newVLLMLines(), newSGLangLines()
 	lines := bufio.NewScanner(r)
@@ -115,8 +116,8 @@ func findArguments(line string) (string, bool) {
 	return list[:end], true
 }
 
-// ReadArguments returns the arguments in a line of a log that lists the arguments of a vLLM server. They have vLLM's
-// own names.
+// ReadArguments returns the arguments in a line of a log that lists the arguments of a vLLM server. The arguments
+// have vLLM's own names.
 func ReadArguments(line string) (map[string]string, bool) {
 	list, ok := findArguments(line)
 	if !ok {

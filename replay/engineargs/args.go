@@ -1,4 +1,5 @@
-// Package engineargs has the arguments of a simulated engine. It parses them from the JSON object of the reference.
+// Package engineargs has the arguments of a simulated engine. The package parses arguments from the JSON object of
+// the reference.
 //
 // Read args.go, then parse.go and fields.go.
 package engineargs

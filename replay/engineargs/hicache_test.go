@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHostPages checks the number of pages of host memory. It is a multiple of the token pool, or a size in whole
-// pages plus one.
+// TestHostPages checks the number of pages of host memory. The number follows from a multiple of the token pool, or
+// from a size as whole pages plus one.
 func TestHostPages(t *testing.T) {
 	for text, want := range map[string]int{
 		`{}`:                          0,

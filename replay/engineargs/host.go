@@ -14,7 +14,7 @@ import (
 // storageGBPerSec is the default bandwidth between host memory and storage.
 const storageGBPerSec = 5
 
-// checkHost rejects host memory, and its storage, if they are not supported. It sets the default bandwidths of
+// checkHost rejects host memory, and its storage, if they are not supported. checkHost sets the default bandwidths of
 // storage.
 func (a *Args) checkHost(d *schema.Decl) {
 	h := &a.SGLang.HiCache

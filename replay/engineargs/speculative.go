@@ -16,7 +16,7 @@ type Speculative struct {
 	Name      string // name of the method in vLLM
 	Model     string // name of the drafter; "": not given
 	SeedGiven bool   // acceptance_seed was given
-	// These fields have no effect, except that vLLM rejects some values.
+	// The following fields have no effect, except that vLLM rejects some values.
 	LookupMin, LookupMax int // prompt_lookup_min and prompt_lookup_max, for ngram; 0: not given
 	MaxLength            int // max_model_len, of the drafter; 0: not given
 	// Ms and Share are the time of a draft of all requests together, in ms plus a share of the pass without drafts.
@@ -236,8 +236,8 @@ func (s *Speculative) readLength(m *schema.Decl) {
 	}
 }
 
-// readRate parses the acceptance rate of a draft after accepted drafts. It is a number, or a range from which each
-// request draws a rate.
+// readRate parses the acceptance rate of a draft after accepted drafts. The rate is a number, or a range from which
+// each request draws a rate.
 func (s *Speculative) readRate(m *schema.Decl) {
 	const key, want = "acceptance_rate", "a number from 0 to 1, or two of them in order: the range from which each request draws its own"
 	list := m.Numbers(key, want, 2)

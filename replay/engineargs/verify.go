@@ -26,8 +26,8 @@ func (a *Args) CompleteLimits(longest int, gives func(key string) bool) {
 	}
 }
 
-// verify rejects settings that a vLLM server rejects at its start. It applies only to vLLM's own rules and complete
-// arguments.
+// verify rejects settings that a vLLM server rejects at its start. verify applies only to vLLM's own rules and
+// complete arguments.
 func (a *Args) verify(d *schema.Decl, o *Options) {
 	if !d.OK() || o.Incomplete || d.Compat || a.Engine != VLLM || a.Rules.Reference() {
 		return
@@ -61,7 +61,7 @@ func (a *Args) verifyLimits(d *schema.Decl, start *releases.Start) {
 	}
 }
 
-// verifyLongPrompts checks the maximum tokens of one request in a pass. It must be consistent with the maximum
+// verifyLongPrompts checks the maximum tokens of one request in a pass. The limit must be consistent with the maximum
 // sequence length, and with the tokens that a request with drafts has in every pass.
 func (a *Args) verifyLongPrompts(d *schema.Decl, start *releases.Start) {
 	const key = "scheduler_rules.long_prefill_tokens"

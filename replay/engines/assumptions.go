@@ -23,8 +23,8 @@ type Assumption struct {
 
 // Assumptions returns the assumptions of a replay on t. For each pool, and each kind of workers in a mix, these are
 // the source of pass times, the tokens of KV cache of a worker, its scheduler rules, and the duration of a handoff.
-// They also name the simulated parts of an endpoint picker, the programs in the replay, and the definition of
-// inter-token latency.
+// The assumptions also name the simulated parts of an endpoint picker, the programs in the replay, and the definition
+// of inter-token latency.
 func (t *Topology) Assumptions() []Assumption {
 	var all []Assumption
 	for i := range t.Pools {
@@ -161,8 +161,8 @@ func SheetErrors(a *engineargs.Args) (s accuracy.Spread) {
 	}
 }
 
-// TailErrors describes the errors of 99th percentiles on measured servers, for replays with such pass times. It
-// returns "" for the built-in model.
+// TailErrors describes the errors of 99th percentiles on measured servers, for replays with such pass times.
+// TailErrors returns "" for the built-in model.
 func TailErrors(a *engineargs.Args) string {
 	e, err := accuracy.Load()
 	if err != nil || a.PassTimes.Form() == timing.BuiltIn {
@@ -235,8 +235,8 @@ func limitText(n int) string {
 	return strconv.Itoa(n)
 }
 
-// describeUneven describes transfers between workers with different numbers of GPUs. It returns "" if the numbers are
-// equal.
+// describeUneven describes transfers between workers with different numbers of GPUs. describeUneven returns "" if the
+// numbers are equal.
 func (t *Topology) describeUneven() string {
 	prefill, _, _ := t.Pools[0].Engine.PassTimes.GPUs()
 	decode, _, _ := t.Pools[1].Engine.PassTimes.GPUs()

@@ -117,7 +117,7 @@ func (t *Topology) checkChange(c *Change) error {
 	return after.Validate()
 }
 
-// WithTopology returns s with the topology t. Its workers do not change.
+// WithTopology returns s with the topology t. The workers of s do not change.
 func (s *Stage) WithTopology(t *Topology) *Stage {
 	own := *s
 	own.Topology = t

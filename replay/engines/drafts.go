@@ -59,8 +59,8 @@ func describeSpeculation(a *engineargs.Args) string {
 	return fmt.Sprintf("%s, %s, %s; %s; %s; the drafter's memory is not counted", s.Name, number, rate, text, verified)
 }
 
-// withSeed returns the speculative decoding of an engine, with the seed of the run if it has none. It returns nil
-// without speculative decoding.
+// withSeed returns the speculative decoding of an engine, with the seed of the run if it has none. withSeed returns
+// nil without speculative decoding.
 func withSeed(s *engineargs.Speculative, seed uint64) *vllm.Speculation {
 	if s == nil {
 		return nil

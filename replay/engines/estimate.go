@@ -16,8 +16,8 @@ type Estimated struct {
 	Context int // tokens of their KV caches
 }
 
-// Estimate returns the time of a worker of the pool for e, by the pool's model of pass times. It uses at least one
-// pass, and passes as full as the engine allows.
+// Estimate returns the time of a worker of the pool for e, by the pool's model of pass times. Estimate uses at least
+// one pass, and passes as full as the engine allows.
 func (s *Stage) Estimate(e Estimated) sim.Time {
 	room := s.Engine.MaxBatchedTokens
 	if room <= 0 {
@@ -37,8 +37,8 @@ func (s *Stage) Estimate(e Estimated) sim.Time {
 	return total
 }
 
-// estimatePass returns the time of a pass. It has before tokens of earlier prompts, own tokens of the current prompt,
-// and the decodes of e.
+// estimatePass returns the time of a pass. The pass has before tokens of earlier prompts, own tokens of the current
+// prompt, and the decodes of e.
 func (s *Stage) estimatePass(e *Estimated, before, own int) sim.Time {
 	step := timing.Step{
 		Tokens: before + own + e.Decodes, Requests: e.Decodes, Readers: e.Decodes, Context: int64(e.Context),

@@ -37,7 +37,7 @@ func newSide(t *testing.T, tree *prompt.Tree, a engineargs.Args, capture string)
 	return &side{tree: tree, core: core, live: map[sim.RequestID]prompt.NodeID{}}
 }
 
-// submit submits a request to the engine. It reports whether the tree has dropped prompts before.
+// submit submits a request to the engine. submit reports whether the tree has dropped prompts before.
 func (s *side) submit(id sim.RequestID, hashes []uint64, tokens, output int) (swept bool) {
 	if swept = s.tree.WantsSweep() && s.core.Able()&scheduler.Remembers != 0; swept {
 		s.tree.Sweep(func(need func(prompt.NodeID)) {
@@ -55,8 +55,8 @@ func (s *side) submit(id sim.RequestID, hashes []uint64, tokens, output int) (sw
 	return swept
 }
 
-// step runs a pass and then cancels a request, unless cancel is negative. It returns the effects of both, without
-// node numbers.
+// step runs a pass and then cancels a request, unless cancel is negative. step returns the effects of the pass and of
+// the cancellation, without node numbers.
 func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 	if err := s.core.Step(now, now, &s.pass); err != nil {
 		return "", err

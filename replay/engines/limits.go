@@ -7,7 +7,7 @@ import (
 )
 
 // LimitsOf returns the limits of an engine by flag: its maximum sequence length, its maximum number of requests, and
-// its tokens per pass. It omits limits that are not set.
+// its tokens per pass. LimitsOf omits limits that are not set.
 func LimitsOf(a *engineargs.Args) map[string]int {
 	all := map[string]int{"max-model-len": a.MaxLength}
 	switch a.Engine {

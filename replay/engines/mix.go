@@ -17,8 +17,8 @@ type Kind struct {
 	Count  int // at least 1
 }
 
-// Mix returns a pool of the given kinds of workers, at least one. The first ids are those of the first kind. If all
-// kinds are equal, it returns a plain pool.
+// Mix returns a pool of the given kinds of workers, at least one. The workers of the first kind have the first ids.
+// If all kinds are equal, it returns a plain pool.
 func Mix(kinds []Kind) Pool {
 	p := Pool{Role: kinds[0].Engine.Role, Engine: kinds[0].Engine}
 	alike := true

@@ -31,7 +31,7 @@ type PD struct {
 	// Sharing is the kind of sharing between transfers; "": each transfer has a separate link.
 	Sharing Sharing `json:",omitempty"`
 	// NIC is the bandwidth of the link out of each prefill worker and into each decode worker. Core is the bandwidth
-	// of the network between them. Both are in GB/s; 0: unlimited.
+	// of the network between them. Both bandwidths are in GB/s; 0: unlimited.
 	NIC  float64 `json:",omitempty"`
 	Core float64 `json:",omitempty"`
 	// Missing omits the cached tokens of the decode worker from transfers.
@@ -40,11 +40,11 @@ type PD struct {
 	DecodeAdmission bool `json:",omitempty"`
 	// HoldPrefill keeps the KV blocks of a prompt on its prefill worker until their transfer ends.
 	HoldPrefill bool `json:",omitempty"`
-	// Pull makes requests wait on their decode workers. These allocate KV blocks for a prompt and then read the
-	// uncached part from the prefill worker, as with vLLM's NixlConnector. It requires HoldPrefill.
+	// Pull makes requests wait on their decode workers. Decode workers allocate KV blocks for a prompt and then read
+	// the uncached part from the prefill worker, as with vLLM's NixlConnector. Pull requires HoldPrefill.
 	Pull bool `json:",omitempty"`
 	// Push sends a request to its decode worker when a prefill worker gets the request. Prefill workers write to
-	// blocks that decode workers have reserved, as with vLLM's NixlPushConnector. It requires Pull.
+	// blocks that decode workers have reserved, as with vLLM's NixlPushConnector. Push requires Pull.
 	Push bool `json:",omitempty"`
 }
 
@@ -134,8 +134,8 @@ func (s *Stage) seesCaches() bool {
 }
 
 // ReservesRoom reports whether KV caches are transferred as between TensorRT-LLM's workers. The decode worker
-// allocates the KV blocks first, and the prefill worker keeps its blocks until then. It is false for workers of
-// several kinds or ranks.
+// allocates the KV blocks first, and the prefill worker keeps its blocks until then. ReservesRoom is false for
+// workers of several kinds or ranks.
 func (t *Topology) ReservesRoom() bool {
 	if !t.Disaggregated() {
 		return false

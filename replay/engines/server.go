@@ -81,7 +81,7 @@ func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	return s.share()
 }
 
-// Seats returns the default limit of running requests of an SGLang server with the given number of KV blocks. It
+// Seats returns the default limit of running requests of an SGLang server with the given number of KV blocks. Seats
 // returns nothing for other engines.
 func Seats(a *engineargs.Args, f *hardware.Fit, blocks int) []engineargs.Setting {
 	if a.Engine != engineargs.SGLang || a.Speculative != nil {
@@ -109,8 +109,8 @@ func serverLimits(a *engineargs.Args, release string, f *hardware.Fit, gives fun
 	return own
 }
 
-// describeLimits describes the defaults of a server for the limits of an engine with vLLM's own rules. It returns ""
-// without a known GPU, and if the defaults depend on the maximum sequence length.
+// describeLimits describes the defaults of a server for the limits of an engine with vLLM's own rules. describeLimits
+// returns "" without a known GPU, and if the defaults depend on the maximum sequence length.
 func describeLimits(a *engineargs.Args) string {
 	f, ok := a.PassTimes.Fit()
 	if !ok || !a.ChunkedPrefill {

@@ -31,9 +31,9 @@ type sglangServer struct {
 	Chunk     int  // chunked_prefill_size
 }
 
-// share returns the default of mem_fraction_static: the share of memory without activations and graphs. Their size is
-// an estimate in MiB. It depends on the chunk, and on the decode batches and prompt sizes for which graphs are
-// captured.
+// share returns the default of mem_fraction_static: the share of memory without activations and graphs. The size of
+// activations and graphs is an estimate in MiB. The estimate depends on the chunk, and on the decode batches and
+// prompt sizes for which graphs are captured.
 func (s *sglangServer) share() float64 {
 	reserved := 512 + 1.5*float64(max(s.Chunk, 2048)) + float64(s.TP*s.PP)/8*1024 + 2*float64(s.graphBatch())
 	switch {

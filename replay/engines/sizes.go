@@ -120,8 +120,8 @@ func CheckSizes(w *loadgen.Workload, stages []*Stage) error {
 	return &found
 }
 
-// SizeChecks returns one function per pool. It returns the reason if a request does not fit on an idle engine of the
-// pool, otherwise nil.
+// SizeChecks returns one function per pool. SizeChecks returns the reason if a request does not fit on an idle engine
+// of the pool, otherwise nil.
 func SizeChecks(stages []*Stage) (all []func(input, output int) *scheduler.OversizeError) {
 	for _, s := range stages {
 		all = append(all, s.sizeCheck())

@@ -1,5 +1,5 @@
-// Package engines has the topology of a cluster. It makes the simulated engines and the router of each pool, for a
-// driver with a logical or a real clock.
+// Package engines has the topology of a cluster. The package makes the simulated engines and the router of each pool,
+// for a driver with a logical or a real clock.
 //
 // Read topology.go (the cluster) and mix.go (pools with several kinds of workers), then stage.go, sizes.go and
 // custom.go.
@@ -35,7 +35,7 @@ type Use struct {
 	Classes  []router.ClassTerms // of the workload, by sim.Request.Class; nil if it has none
 	// FitUncached rejects requests that fit only with a cached prefix.
 	FitUncached bool
-	// Custom, if not nil, makes the engine of each worker. It replaces the engine of the worker's arguments.
+	// Custom, if not nil, makes the engine of each worker. Custom replaces the engine of the worker's arguments.
 	Custom func(custom.Options) (custom.Engine, error)
 }
 
@@ -90,7 +90,7 @@ func newStage(t *Topology, use Use, index int) (*Stage, error) {
 	return s, nil
 }
 
-// newKind prepares equal workers. It reads the timing profile once for all of them.
+// newKind prepares equal workers. newKind reads the timing profile once for all workers.
 func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 	model, err := p.Engine.PassTimes.Load()
 	if err != nil {
@@ -111,7 +111,7 @@ func newKind(t *Topology, p *Pool, use Use, index int) (*Stage, error) {
 }
 
 // Joined reports whether the engines of all pools and their routers work with a joined tree. Blocks have no names in
-// such a tree. It requires vLLM's cores, under any rules, without captured KV events.
+// such a tree. Joined requires vLLM's cores, under any rules, without captured KV events.
 func Joined(t *Topology, use Use) bool {
 	return t.allKinds(use, func(s *Stage) bool {
 		a := &s.Engine
@@ -193,7 +193,7 @@ func (s *Stage) hashesAhead() bool {
 // Core returns a new core for the given worker.
 func (s *Stage) Core(id sim.WorkerID) (scheduler.Core, error) { return s.at(id).core(id) }
 
-// LiveCore returns a new core for the given worker in real time. Its events have rank 0.
+// LiveCore returns a new core for the given worker in real time. The core's events have rank 0.
 func (s *Stage) LiveCore(id sim.WorkerID) (scheduler.Core, error) { return s.at(id).core(0) }
 
 // core returns a new core.

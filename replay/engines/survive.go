@@ -132,7 +132,7 @@ func (p *Pool) describeGone(ids []sim.WorkerID) string {
 	return text
 }
 
-// removeWorkers removes workers from a pool. It reports false if none is left.
+// removeWorkers removes workers from a pool. removeWorkers reports false if no worker is left.
 func (t *Topology) removeWorkers(i int, ids []sim.WorkerID) bool {
 	p := t.Pools[i]
 	if p.Count == len(ids) {

@@ -32,7 +32,8 @@ func (t *Topology) checkText() error {
 	return nil
 }
 
-// traits returns the facts that a router knows about each worker of the pool. The last is for workers added later.
+// traits returns the facts that a router knows about each worker of the pool. The last element is for workers added
+// later.
 func (s *Stage) traits() []policy.Worker {
 	var all []policy.Worker
 	for _, k := range s.Pool.Kinds() {

@@ -26,7 +26,8 @@ type Topology struct {
 	Router policy.Choice `record:"inline"`
 	// Admission decides on requests before the router of the entry pool; nil: all requests are routed.
 	Admission *policy.Admission
-	// Signals are the ages of the signals that routers and admission read. They override those of a policy.Text.
+	// Signals are the ages of the signals that routers and admission read. Signals override the ages in a
+	// policy.Text.
 	Signals router.Signals
 	// PrefillLoad names the external estimator of the KV router's prefill load
 	// model; the zero value: none.
@@ -125,7 +126,7 @@ func OnePool(engine engineargs.Args, workers int) []Pool {
 	return []Pool{{Role: scheduler.Aggregated, Engine: engine, Count: workers}}
 }
 
-// TwoPools returns a cluster of a prefill pool and a decode pool. It sets their roles.
+// TwoPools returns a cluster of a prefill pool and a decode pool. TwoPools sets the roles of both pools.
 func TwoPools(prefill, decode Pool) []Pool {
 	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode
 	return []Pool{prefill, decode}

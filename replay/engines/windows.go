@@ -13,9 +13,9 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/windows"
 )
 
-// groupWindows returns the settings that divide the layers of m into groups, as a vLLM server does. It returns none
-// if the hybrid KV cache manager is disabled or windows are given. Host memory behind the KV blocks disables the
-// manager.
+// groupWindows returns the settings that divide the layers of m into groups, as a vLLM server does. groupWindows
+// returns no settings if the hybrid KV cache manager is disabled or windows are given. Host memory behind the KV
+// blocks disables the manager.
 func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) bool) []engineargs.Setting {
 	full := m.Layers - m.WindowLayers
 	if m.WindowLayers == 0 || full > 0 && keepsWhole(a) || a.G2.Asked() {

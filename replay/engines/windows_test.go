@@ -9,7 +9,7 @@ import (
 )
 
 // TestGroupWindows checks that a vLLM server groups the layers of a model with windows, unless a setting disables
-// groups. It also checks the report, and that a block has room for the largest group.
+// groups. TestGroupWindows also checks the report, and that a block has room for the largest group.
 func TestGroupWindows(t *testing.T) {
 	for _, c := range []struct {
 		model, args, says string

@@ -12,8 +12,8 @@ func (r *Run) SetTopology(t *engines.Topology) {
 	r.Config = &own
 }
 
-// ChangeRouter replaces the policies by those of t. It returns the requests that the earlier policies held, in the
-// order in which they would have been placed. The caller must let them enter the pool again.
+// ChangeRouter replaces the policies by those of t. ChangeRouter returns the requests that the earlier policies held,
+// in the order in which they would have been placed. The caller must let them enter the pool again.
 func (p *Pool) ChangeRouter(now sim.Time, t *engines.Topology) ([]sim.RequestID, error) {
 	stage := p.Stage.WithTopology(t)
 	policy, admission, err := stage.NewChoosers()

@@ -62,9 +62,9 @@ func (c *Chooser) goesToPrefill(x *policy.Crossing, w sim.WorkerID) bool {
 	return c.estimateByPrefill(x, w) < c.estimateByDecode(x, w)
 }
 
-// estimateByPrefill returns the estimated time to the first token through a prefill worker. It is the time for the
-// waiting prompts of the least loaded prefill worker, this prompt, its transfer on a free link, and a pass of the
-// decode worker.
+// estimateByPrefill returns the estimated time to the first token through a prefill worker. The estimate is the time
+// for the waiting prompts of the least loaded prefill worker, this prompt, its transfer, and a pass of the decode
+// worker. The link counts as free.
 func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time {
 	least := int64(math.MaxInt64)
 	for _, p := range x.Prefill.Workers {
@@ -76,9 +76,9 @@ func (c *Chooser) estimateByPrefill(x *policy.Crossing, w sim.WorkerID) sim.Time
 	return prefill + c.pools[0].Engine.Transfer().Delay(n) + decode
 }
 
-// estimateByDecode returns the estimated time to the first token on the decode worker. It is the time for the prompts
-// that wait there, then for the uncached tokens of this prompt, together with decodes. The loads already include the
-// request.
+// estimateByDecode returns the estimated time to the first token on the decode worker. The result is the time for the
+// prompts that wait on that worker, then for the uncached tokens of this prompt, together with decodes. The loads
+// already include the request.
 func (c *Chooser) estimateByDecode(x *policy.Crossing, w sim.WorkerID) sim.Time {
 	own := x.Request.InputTokens - x.Cached
 	return c.pools[1].Estimate(engines.Estimated{

@@ -29,8 +29,8 @@ type entrance struct {
 // FrontEndTime returns the time of a request in the front end.
 func (r *Run) FrontEndTime(q *sim.Request) sim.Time { return r.entrance.time.Of(q.InputTokens) }
 
-// Next returns the earliest instant, not before now, at which Take returns requests. It reports false if that is
-// unknown. inFlight is the number of requests behind the front end.
+// Next returns the earliest instant, not before now, at which Take returns requests. Next reports false if this
+// instant is unknown. inFlight is the number of requests behind the front end.
 func (r *Run) Next(now sim.Time, inFlight int) (sim.Time, bool) {
 	e := &r.entrance
 	at, ok := r.Feed.Next(now, inFlight+len(e.inside))
@@ -92,7 +92,7 @@ func (r *Run) Record(x *Entering) {
 	r.Arrive(x.Request, x.Sent)
 }
 
-// refuse limits the answer of a request to the maximum sequence length. It returns the reason if the request is
+// refuse limits the answer of a request to the maximum sequence length. refuse returns the reason if the request is
 // rejected, otherwise nil.
 func (r *Run) refuse(q *sim.Request) *Rejection {
 	if refused := r.FitLength(q); refused != nil || !r.Use.FitUncached {

@@ -20,7 +20,7 @@ func (r *Run) internLater() *interning {
 	return x
 }
 
-// WaitPrompts waits until all prompts are in the tree, and passes them to the feed. It does nothing without
+// WaitPrompts waits until all prompts are in the tree, and passes them to the feed. WaitPrompts does nothing without
 // PromptsLater.
 func (r *Run) WaitPrompts() {
 	x := r.interning

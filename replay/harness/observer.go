@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Observer receives the events of a replay, for files with more details than a report. Its arguments belong to the
-// replay and are valid only during the call.
+// Observer receives the events of a replay, for files with more details than a report. The arguments of each method
+// belong to the replay and are valid only during the call.
 //
 // Arrivals and placements are ordered by time. Passes of one worker are ordered by time, too; each is reported at its
 // end. Passes of different workers may be out of order, because independent workers may be replayed one after the

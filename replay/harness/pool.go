@@ -36,11 +36,11 @@ type Carrier interface {
 	Complete(id sim.RequestID, at sim.Time) error
 	// TurnAway ends a request that is shed.
 	TurnAway(id sim.RequestID, at sim.Time) error
-	// Refused receives the router's error for a request. It returns nil if the replay continues.
+	// Refused receives the router's error for a request. Refused returns nil if the replay continues.
 	Refused(id sim.RequestID, err error) error
 }
 
-// NewPools returns the pools of a run. Their routers know the initial workers.
+// NewPools returns the pools of a run. The routers of the pools know the initial workers.
 func (r *Run) NewPools(to Carrier) ([]*Pool, error) {
 	var all []*Pool
 	for i, s := range r.Stages {

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scribe is the carrier and the router of pools, and the observer of their run. It records all calls.
+// scribe is the carrier and the router of pools, and the observer of their run. scribe records all calls.
 type scribe struct {
 	router.Router
 	harness.NoObserver

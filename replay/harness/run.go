@@ -33,13 +33,13 @@ type Config struct {
 
 	// Progress, if not nil, is called at times with the number of requests that have finished.
 	Progress func(finished int)
-	// Stop, if not nil, is called after each step with the requests so far. Its error ends the replay.
+	// Stop, if not nil, is called after each step with the requests so far. An error of Stop ends the replay.
 	Stop func(c *collector.Collector, finished int) error
 	// Observer, if not nil, receives all events, from one goroutine.
 	Observer Observer
 	// KVEvents lets the engines fill Pass.Events.
 	KVEvents bool
-	// Engine, if not nil, makes the engine of each worker. It replaces the engine of the worker's arguments.
+	// Engine, if not nil, makes the engine of each worker. Engine replaces the engine of the worker's arguments.
 	Engine func(custom.Options) (custom.Engine, error)
 	// Warm is the initial caches of workers; nil: empty.
 	Warm *caches.File
@@ -49,8 +49,8 @@ type Config struct {
 	Once bool
 	// Fold makes the collector fold ended requests; nil: all records are kept.
 	Fold *collector.Folding
-	// PromptsLater makes another goroutine build the tree of prompts, until WaitPrompts. It is not supported with
-	// initial or saved caches.
+	// PromptsLater makes another goroutine build the tree of prompts, until WaitPrompts. PromptsLater is not
+	// supported with initial or saved caches.
 	PromptsLater bool
 }
 
@@ -79,8 +79,8 @@ type Run struct {
 	sizes []func(input, output int) *scheduler.OversizeError
 }
 
-// Open opens a run: the workload's prompts, the feed and an empty collector. It adds the prompts to the given use.
-// Their tree is joined if join is set and the engines allow it.
+// Open opens a run: the workload's prompts, the feed and an empty collector. Open adds the prompts to the given use.
+// The tree of prompts is joined if join is set and the engines allow it.
 func Open(c *Config, use engines.Use, join bool) (*Run, error) {
 	if n := len(c.Workload.Turns); n > math.MaxInt32 {
 		// The maximum of a RequestID is the limit.
@@ -150,8 +150,8 @@ func (r *Run) refuseStream(what string) error {
 	return fmt.Errorf("%s is not kept, which does not go with %s", r.Workload.Name, what)
 }
 
-// CheckSize returns an error for an arriving request that does not fit on an idle engine. It checks only requests
-// that are not known in advance.
+// CheckSize returns an error for an arriving request that does not fit on an idle engine. CheckSize checks only
+// requests that are not known in advance.
 func (r *Run) CheckSize(q *sim.Request) error {
 	for _, check := range r.sizes {
 		if err := check(q.InputTokens, q.OutputTokens); err != nil {

@@ -103,8 +103,8 @@ func (r *Run) intern(t *prompt.Tree) *prompt.List {
 	return all.First(len(r.Workload.Turns))
 }
 
-// WarmWorker fills the cache of a new worker with its initial blocks, if any. It replaces *p by a pass that announces
-// the cached blocks.
+// WarmWorker fills the cache of a new worker with its initial blocks, if any. WarmWorker replaces *p by a pass that
+// announces the cached blocks.
 func (r *Run) WarmWorker(pool int, id sim.WorkerID, core scheduler.Core, p *scheduler.Pass) error {
 	x := r.warming
 	if x == nil {

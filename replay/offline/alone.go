@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// alone drives independent workers: an open loop under a policy that reads no state of workers. It replays each
-// worker to its end before the next worker, or several workers in parallel (threads.go).
+// alone drives independent workers: an open loop under a policy that reads no state of workers. alone replays one
+// worker after the other, each to its end, or several workers in parallel (threads.go).
 type alone struct {
 	*run
 	pass   scheduler.Pass

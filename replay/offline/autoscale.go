@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// autoscaler reads the workers of a pool at intervals and changes their number. It is an incident that schedules
-// itself again.
+// autoscaler reads the workers of a pool at intervals and changes their number. autoscaler is an incident that
+// schedules itself again.
 type autoscaler struct {
 	*autoscale.Config
 	pool     *pool

@@ -25,8 +25,8 @@ type attempt struct {
 	since  sim.Time
 }
 
-// sendRequest brings a request to the router of the entry pool. Its client sent it at the instant sent and waits for
-// the first token from then on.
+// sendRequest brings a request to the router of the entry pool. The client sent the request at the instant sent and
+// waits for the first token from then on.
 func (l *clients) sendRequest(id sim.RequestID, sent sim.Time) error {
 	for int(id) >= len(l.of) {
 		l.of = append(l.of, attempt{})
@@ -43,8 +43,8 @@ func (l *clients) hasHungUp(id sim.RequestID) bool {
 	return l.rules != nil && l.of[id].hungUp
 }
 
-// endAttempt ends an attempt of a request that has left the cluster. Its client retries it, or the request ends.
-// event is the incident that caused its departure; 0: none.
+// endAttempt ends an attempt of a request that has left the cluster. The client retries the request, or the request
+// ends. event is the incident that caused its departure; 0: none.
 func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error {
 	if err := l.c.handover.leaveWay(x.id); err != nil {
 		return err
@@ -122,7 +122,8 @@ func (x patience) happen(c *cluster) error {
 	return nil // the request is in transfer or will return
 }
 
-// takeHeld removes a request from the queue of a pool or of its router. It reports whether the request was queued.
+// takeHeld removes a request from the queue of a pool or of its router. takeHeld reports whether the request was
+// queued.
 func (c *cluster) takeHeld(p *pool, id sim.RequestID) bool {
 	if i := slices.Index(p.parked, id); i >= 0 {
 		p.parked = slices.Delete(p.parked, i, i+1)

@@ -142,7 +142,8 @@ func (c *cluster) advanceTo(ctx context.Context, until sim.Time) error {
 	}
 }
 
-// nextInstant returns the next instant at which something happens. It reports false if nothing is left to happen.
+// nextInstant returns the next instant at which something happens. nextInstant reports false if nothing is left to
+// happen.
 func (c *cluster) nextInstant() (sim.Time, bool) {
 	next, ok := c.Next(c.now, c.countForFeed())
 	if len(c.events) > 0 && (!ok || c.events[0].at < next) && !(c.lives.tracked && c.agenda.isOver()) {
@@ -338,8 +339,8 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 	return changed, nil
 }
 
-// markPrompts calls need with all prompt nodes in caches. It includes nodes that a pass in progress has evicted,
-// because the router learns of the eviction at the end of the pass.
+// markPrompts calls need with all prompt nodes in caches. markPrompts includes nodes that a pass in progress has
+// evicted, because the router learns of the eviction at the end of the pass.
 func (c *cluster) markPrompts(need func(prompt.NodeID)) {
 	for _, p := range c.pools {
 		p.MarkPrompts(need)
@@ -402,8 +403,8 @@ func (c *cluster) startPass(w *worker) error {
 	return nil
 }
 
-// stepWorker lets the core of w run a pass, or a run of passes up to until. It shows the router the effects that are
-// visible from the start of the pass.
+// stepWorker lets the core of w run a pass, or a run of passes up to until. stepWorker shows the router the effects
+// that are visible from the start of the pass.
 func (c *cluster) stepWorker(w *worker, until sim.Time) error {
 	w.pool.ready.Remove(int(w.id))
 	if w.pass.Detail == nil && (c.Observer != nil || w.pool.metered || w.pool.auto != nil) {

@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// dueTable has for each worker the instant before which nothing happens on it (driveLazily). It also has the minimum
-// of each group of dueGroup workers, so that an arrival does not visit all workers.
+// dueTable has for each worker the instant before which nothing happens on it (driveLazily). dueTable also has the
+// minimum of each group of dueGroup workers, so that an arrival does not visit all workers.
 type dueTable struct{ at, least []sim.Time }
 
 const dueGroup = 32

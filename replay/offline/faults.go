@@ -300,8 +300,8 @@ func (f *faults) goOnWithRollout(x *fault) error {
 	return nil
 }
 
-// changeRoles drains workers of one pool, which then serve in the other pool. It drains the workers of the fault, or
-// the N latest workers.
+// changeRoles drains the workers of the fault, or the N latest workers of one pool. The drained workers then serve in
+// the other pool.
 func (f *faults) changeRoles(x *fault, hit []*worker) error {
 	hit = slices.DeleteFunc(hit, func(w *worker) bool { return w.state != active })
 	if len(x.Workers) == 0 {

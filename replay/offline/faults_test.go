@@ -161,7 +161,7 @@ func (x giveUp) happen(c *cluster) error {
 	return nil
 }
 
-// givenUp ends a request that giveUp has cancelled. Its value is the number of the incident.
+// givenUp ends a request that giveUp has cancelled. The value of a givenUp is the number of the incident.
 type givenUp int
 
 func (event givenUp) takeLeaver(c *cluster, l leaver) error {
@@ -234,8 +234,8 @@ func TestHangWithTwoInFlight(t *testing.T) {
 	t.Logf("%d clusters hung", hung)
 }
 
-// TestLeastPass checks a core with a clock behind the clock of the cluster. Its pass may be shorter than the smallest
-// step of the cluster's clock. The pass then takes that step, so that time advances.
+// TestLeastPass checks a core with a clock behind the clock of the cluster. A pass of this core may be shorter than
+// the smallest step of the cluster's clock. The pass then takes that step, so that time advances.
 func TestLeastPass(t *testing.T) {
 	begins := sim.Time(10363.122988000003)
 	w := &worker{life: life{lag: 20000}, pass: scheduler.Pass{Start: begins, End: sim.Time(math.Nextafter(float64(begins), math.Inf(1))), Count: 1}}

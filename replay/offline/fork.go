@@ -30,9 +30,9 @@ type Fork struct {
 	started time.Time
 }
 
-// NewFork prepares a replay that always runs as a cluster. Its Observer is copied with it and may hold neither
-// functions nor channels. The Observer receives the same calls, in the same order, as in a whole run with the same
-// changes.
+// NewFork prepares a replay that always runs as a cluster. The Observer is copied with the replay and may hold
+// neither functions nor channels. The Observer receives the same calls, in the same order, as in a whole run with the
+// same changes.
 func NewFork(cfg Config) (*Fork, error) {
 	started := time.Now()
 	if cfg.Scalers != ([2]autoscale.Scaler{}) {
@@ -100,8 +100,8 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 	return c.advanceTo(ctx, at)
 }
 
-// canRest reports whether the workers can be advanced independently from now on (driveLazily). It is false with an
-// observer, because an observer must see events in the order of a whole run with changes.
+// canRest reports whether the workers can be advanced independently from now on (driveLazily). canRest is false with
+// an observer, because an observer must see events in the order of a whole run with changes.
 func (c *cluster) canRest() bool {
 	p := c.pools[0]
 	return c.Observer == nil && c.canDriveLazily() && !p.metered && !c.hasIncidents() && c.pending == 0 && p.Router.Queued() == 0 &&
@@ -111,7 +111,7 @@ func (c *cluster) canRest() bool {
 // Now returns the instant of the latest effect.
 func (f *Fork) Now() sim.Time { return f.cluster.now }
 
-// Facts returns the facts of the requests so far. They belong to the replay and change while it continues.
+// Facts returns the facts of the requests so far. The facts belong to the replay and change while it continues.
 func (f *Fork) Facts() *collector.Collector { return f.cluster.Collector }
 
 // Observer returns the observer of this replay. In a copy it is the copy of the observer.
@@ -150,8 +150,8 @@ func (f *Fork) Copy() (*Fork, error) {
 	return &Fork{cluster: c, copier: f.copier, started: f.started}, nil
 }
 
-// End runs the replay to its end and returns the facts of the requests. It is cheaper than Finish, because it derives
-// no report.
+// End runs the replay to its end and returns the facts of the requests. End is cheaper than Finish because End
+// derives no report.
 func (f *Fork) End(ctx context.Context) (*collector.Collector, error) {
 	if err := f.cluster.finish(ctx); err != nil {
 		return nil, err

@@ -129,8 +129,8 @@ func (c *cluster) enterFirst(q *sim.Request) error {
 	return c.enterPool(c.pools[0], q)
 }
 
-// bindDecode assigns a decode worker to a request before its KV cache has arrived. It reports false if the decode
-// worker computes the prompt itself, now.
+// bindDecode assigns a decode worker to a request before its KV cache has arrived. bindDecode reports false if the
+// decode worker computes the prompt itself, now.
 func (h *handover) bindDecode(w *worker, placed *router.Placement) (bound bool, err error) {
 	q := placed.Request
 	if h.find(q.ID) == nil && h.choose != nil && h.choose.ChoosePool(h.c.now, placed, h.c.transit).Index == 1 {
@@ -360,8 +360,8 @@ func (h *handover) leaveWay(id sim.RequestID) error {
 	return h.c.pools[1].Leave(h.c.now, id)
 }
 
-// setLinkShare sets the share of bandwidth that links have; 0: all of it. It applies to later transfers. If links are
-// shared, it also applies to transfers in progress.
+// setLinkShare sets the share of bandwidth that links have; 0: all of it. setLinkShare applies to later transfers. If
+// links are shared, it also applies to transfers in progress.
 func (h *handover) setLinkShare(share float64) {
 	h.c.LinkShare = share
 	if h.links != nil {
@@ -371,7 +371,7 @@ func (h *handover) setLinkShare(share float64) {
 }
 
 // dropWays ends the tickets of leavers, which are sorted by id and may contain a request twice, from both of its
-// workers. It adds requests with a decode worker to unplaced, so that the decode router forgets them.
+// workers. dropWays adds requests with a decode worker to unplaced, so that the decode router forgets them.
 func (h *handover) dropWays(all []leaver, unplaced []sim.RequestID) ([]leaver, []sim.RequestID, error) {
 	if h.PD == nil {
 		return all, nil, nil

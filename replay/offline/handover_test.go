@@ -135,8 +135,8 @@ func (w *ways) differFrom(records []collector.Record) string {
 	return ""
 }
 
-// keptRest returns the first prefill worker with KV blocks in use after the end, "" if there is none. It also detects
-// blocks that were released twice or never held.
+// keptRest returns the first prefill worker with KV blocks in use after the end, "" if there is none. keptRest also
+// detects blocks that were released twice or never held.
 func (p *pool) keptRest() string {
 	// an idle worker with host memory does not release blocks
 	if e := &p.Engine; !p.PD.HoldPrefill || p.PD.Pull || e.G2.Blocks > 0 {
@@ -157,7 +157,8 @@ func (p *pool) keptRest() string {
 	return ""
 }
 
-// miscounted returns the sums of transfers between the pools that are wrong. It checks replays without faults.
+// miscounted returns the sums of transfers between the pools that are wrong. miscounted checks replays without
+// faults.
 func (c *cluster) miscounted() string {
 	if c.traffic == nil || c.Faults != nil || c.Client != nil {
 		return ""
@@ -196,7 +197,8 @@ func (h *handover) describeRest() string {
 }
 
 // TestPrefillWorkerOfTheLast checks a request that restarts on a decode worker after a prefill worker computed its
-// prompt. Its record has no prefill worker. Both workers die during the answer, and only the decode worker returns.
+// prompt. The record of the request has no prefill worker. The prefill and the decode worker die during the answer,
+// and only the decode worker returns.
 func TestPrefillWorkerOfTheLast(t *testing.T) {
 	const script = `
 replay prefill=1 decode=1 transfer=1 threshold=16 chosen=before-prefill fault=(8:dies:0:-1:0:0,8:dies:0:1:0:1) loss=retry

@@ -30,8 +30,8 @@ func (h *handover) freeSource(t *ticket) {
 	}
 }
 
-// release releases the KV blocks that w holds for a request that has left. It must be called between two passes. A
-// worker that is gone holds none.
+// release releases the KV blocks that w holds for a request that has left. release must be called between two passes.
+// A worker that is gone holds none.
 func (w *worker) release(id sim.RequestID) {
 	if w.core != nil && w.core.Release(id) && !w.hung {
 		w.pool.markIdle(w)

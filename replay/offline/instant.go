@@ -95,7 +95,7 @@ func (c *cluster) trimRun(w *worker, keep int) {
 	c.events.restoreAt(w.at)
 }
 
-// endWait ends now the wait of w. It moves the event of the pass, unless c is driven lazily.
+// endWait ends now the wait of w. endWait moves the event of the pass, unless c is driven lazily.
 func (c *cluster) endWait(w *worker) {
 	w.pass.EndWait(c.now)
 	if c.hasEvent(w) {
@@ -104,7 +104,7 @@ func (c *cluster) endWait(w *worker) {
 	}
 }
 
-// hasEvent reports whether the pass of w has an event. It is false if c is driven lazily.
+// hasEvent reports whether the pass of w has an event. hasEvent is false if c is driven lazily.
 func (c *cluster) hasEvent(w *worker) bool {
 	return w.at < len(c.events) && c.events[w.at].worker == w
 }

@@ -10,7 +10,7 @@ import (
 
 // driveLazily is the event loop without events, for one pool in open loop. A router reads its workers at arrivals
 // only, and workers do not interact between two arrivals. Each worker is therefore advanced to the next arrival
-// independently. Its runs of passes extend past the arrival: a request that the worker gets ends the run, and nothing
+// independently. Runs of passes extend past the arrival: a request that the worker gets ends the run, and nothing
 // else depends on the run. While the router holds requests back, any first or last token may release a request, so
 // the loop switches to events.
 func (c *cluster) driveLazily(ctx context.Context) error {
@@ -20,8 +20,8 @@ func (c *cluster) driveLazily(ctx context.Context) error {
 	return c.endReplay()
 }
 
-// driveLazilyTo applies everything that begins before end and ends by then. It reports false if the replay has
-// switched to events.
+// driveLazilyTo applies everything that begins before end and ends by then. driveLazilyTo reports false if the replay
+// has switched to events.
 func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, err error) {
 	p := c.pools[0]
 	p.due = dueTable{make([]sim.Time, len(p.workers)), make([]sim.Time, (len(p.workers)+dueGroup-1)/dueGroup)}

@@ -9,8 +9,8 @@ import (
 )
 
 // TestLazilyEqualsCluster compares the lazy driver, which uses events only while the router holds requests back, with
-// the cluster. It compares only results, because the router calls between two arrivals are ordered by worker. If
-// several workers stall, the errors may name different workers.
+// the cluster. TestLazilyEqualsCluster compares only results, because the router calls between two arrivals are
+// ordered by worker. If several workers stall, the errors may name different workers.
 func TestLazilyEqualsCluster(t *testing.T) {
 	held := 0
 	each(t, 1000, func(t *testing.T, _ draw, x *trial, text string) bool {

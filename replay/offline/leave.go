@@ -66,7 +66,7 @@ type leaver struct {
 	refused *harness.Rejection
 }
 
-// sequel continues with a request after its cancellation. It is a plain value, so that the cluster can be copied.
+// sequel continues with a request after its cancellation. sequel is a plain value, so that the cluster can be copied.
 type sequel interface {
 	takeLeaver(c *cluster, l leaver) error
 }
@@ -76,8 +76,8 @@ func sortLeavers(all []leaver) {
 	stable.Sort(all, func(a, b leaver) int { return cmp.Compare(a.id, b.id) })
 }
 
-// throwOut ends requests that have lost their worker, or sends them back to the cluster, as configured. Their routers
-// already know that they have left. why is the cause.
+// throwOut ends requests that have lost their worker, or sends them back to the cluster, as configured. The routers
+// already know that these requests have left. why is the cause.
 func (l *lives) throwOut(all []leaver, why cause) error {
 	var back []sim.RequestID
 	for i := range all {
@@ -234,7 +234,8 @@ func (l *lives) isAnyoneClosed() bool {
 	return slices.ContainsFunc(l.c.pools, func(p *pool) bool { return p.serving == 0 })
 }
 
-// loseStranded ends requests that wait for a worker that will never start. It reports whether there were any.
+// loseStranded ends requests that wait for a worker that will never start. loseStranded reports whether there were
+// any such requests.
 func (l *lives) loseStranded() (found bool, err error) {
 	for _, p := range l.c.pools {
 		if !l.tracked || p.serving > 0 {
@@ -331,7 +332,8 @@ func (l *lives) endAborted(w *worker) error {
 	return nil
 }
 
-// cancelOn cancels a request on the core of w and reports it to the router. It must be called between two passes.
+// cancelOn cancels a request on the core of w and reports it to the router. cancelOn must be called between two
+// passes.
 func (l *lives) cancelOn(w *worker, id sim.RequestID) error {
 	var p scheduler.Pass
 	if w.core.Cancel(l.c.now-w.lag, id, &p) {

@@ -12,9 +12,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literal implements docs/rules/harness.md word for word, from The main loop to Stepping. It has one list of numbered
-// events, takes one pass at a time, and reads every worker in every round. It is slow and simple, and the tests
-// compare the cluster with it.
+// literal implements docs/rules/harness.md word for word, from The main loop to Stepping. literal has one list of
+// numbered events, takes one pass at a time, and reads every worker in every round. literal is slow and simple, and
+// the tests compare the cluster with it.
 type literal struct {
 	*run
 	now    sim.Time

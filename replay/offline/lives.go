@@ -215,7 +215,8 @@ func (l *lives) stopWorker(w *worker, leavers []leaver) ([]leaver, error) {
 	return leavers, nil
 }
 
-// killWorkers kills workers at once, with their caches. They restart after the time back; engines.Forever: never.
+// killWorkers kills workers at once, with their caches. The workers restart after the time back; engines.Forever:
+// never.
 func (l *lives) killWorkers(all []*worker, back sim.Time, why cause) error {
 	for _, w := range all {
 		if err := l.closeWorker(w); err != nil {

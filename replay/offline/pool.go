@@ -32,8 +32,8 @@ type pool struct {
 	snapshots []scheduler.Snapshot // for a Stepper
 }
 
-// maxIDs is the limit of workers that a pool may have during a replay. It bounds the ids of workers and their ranks
-// among all workers.
+// maxIDs is the limit of workers that a pool may have during a replay. maxIDs bounds the ids of workers and their
+// ranks among all workers.
 const maxIDs = 1 << 31
 
 // addWorker adds a worker with the next id.
@@ -113,7 +113,7 @@ func (w *worker) endOrder() order {
 func (w *worker) rank() uint64 { return w.pool.first + uint64(w.id) }
 
 // countBegun returns the number of passes of the run in progress that have begun before now, or by now if inclusive
-// is set. It is at least 1.
+// is set. The result is at least 1.
 func (w *worker) countBegun(now sim.Time, inclusive bool) int {
 	p := &w.pass
 	if len(p.Ends) > 0 {

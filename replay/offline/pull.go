@@ -35,7 +35,7 @@ func (h *handover) startPulls(w *worker) error {
 	return nil
 }
 
-// startPull begins the transfer of a request after both workers have received the passes with its blocks. Its decode
+// startPull begins the transfer of a request after both workers have received the passes with its blocks. The decode
 // worker has already allocated blocks.
 func (h *handover) startPull(t *ticket) error {
 	if t.handed > h.c.now {

@@ -23,7 +23,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// trial is a small replay for any driver. It can be run any number of times.
+// trial is a small replay for any driver. trial can be run any number of times.
 type trial struct {
 	cfg   Config
 	model timing.Model // nil: the models of the engines
@@ -38,7 +38,7 @@ type outcome struct {
 	inFlight int    // requests that the workers hold at the end
 }
 
-// maker makes a driver for a prepared run. It may record calls of routers in j.
+// maker makes a driver for a prepared run. maker may record calls of routers in j.
 type maker func(r *run, j *journal) (driver, error)
 
 // run replays x with one driver.

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// TestRoutedExamples replays the worked examples of the KV router (docs/rules/router.md "Cost"). It checks every
-// placement with its cost, and the report.
+// TestRoutedExamples replays the worked examples of the KV router (docs/rules/router.md "Cost"). TestRoutedExamples
+// checks every placement with its cost, and the report.
 func TestRoutedExamples(t *testing.T) {
 	for _, e := range slices.Concat(routedExamples(), queueExamples(), stagedExamples()) {
 		t.Run(e.name, func(t *testing.T) {
@@ -210,8 +210,8 @@ func TestDisaggregatedExamples(t *testing.T) {
 	}
 }
 
-// TestScalingExample replays the worked example of scaling between steps (docs/rules/harness.md "Scaling"). It checks
-// the clock, the active workers, all workers, and the passes of each step.
+// TestScalingExample replays the worked example of scaling between steps (docs/rules/harness.md "Scaling").
+// TestScalingExample checks the clock, the active workers, all workers, and the passes of each step.
 func TestScalingExample(t *testing.T) {
 	var trace strings.Builder
 	for i := range 12 {

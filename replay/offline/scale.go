@@ -89,7 +89,8 @@ func (f *fleet) launchWorker(p *pool, after sim.Time) error {
 	return p.Router.AddWorker(w.id)
 }
 
-// startWorker starts w, which has no work. Its server runs after the time runs, and w is active after the time ready.
+// startWorker starts w, which has no work. The server of w runs after the time runs, and w is active after the time
+// ready.
 func (f *fleet) startWorker(w *worker, runs, ready sim.Time) {
 	w.state, w.runs, w.died = starting, f.c.now+runs, false
 	f.c.pending++
@@ -114,7 +115,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 	return w.pool.Router.RemoveWorker(w.id)
 }
 
-// makeReady activates w at the end of its startup. It reports false if w was removed during the startup.
+// makeReady activates w at the end of its startup. makeReady reports false if w was removed during the startup.
 func (f *fleet) makeReady(w *worker) (bool, error) {
 	f.c.pending--
 	if w.state != starting {

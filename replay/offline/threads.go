@@ -19,8 +19,8 @@ type abort struct {
 	of     scheduler.Abort
 }
 
-// countThreads returns the number of workers that are replayed in parallel. It is 1 if the replay has an observer, a
-// Stop function, saved or warm caches, a fold, custom engines or a streamed workload.
+// countThreads returns the number of workers that are replayed in parallel. The result is 1 if the replay has an
+// observer, a Stop function, saved or warm caches, a fold, custom engines or a streamed workload.
 func (c *Config) countThreads() int {
 	if c.Observer != nil || c.Stop != nil || c.Warm != nil || c.Save != nil || c.Fold != nil || c.Engine != nil || c.Streamed() {
 		return 1

@@ -1,7 +1,7 @@
 package offline
 
-// takeTogether admits the requests that arrive now to a router that places them in one decision. It reports whether a
-// request was rejected or shed, so that another may arrive.
+// takeTogether admits the requests that arrive now to a router that places them in one decision. takeTogether reports
+// whether a request was rejected or shed, so that another may arrive.
 func (c *cluster) takeTogether(p *pool) (again bool, err error) {
 	c.together = c.together[:0]
 	for i := range c.arrivals {

@@ -114,8 +114,8 @@ func (d draw) coincide(x *trial) {
 	}
 }
 
-// TestTogether checks replays with faults, autoscalers, planned sizes, admission and priorities together. They run on
-// any engine, in one pool or two, in open and closed loop, under any router. Every request ends in exactly one
+// TestTogether checks replays with faults, autoscalers, planned sizes, admission and priorities together. The replays
+// run on any engine, in one pool or two, in open and closed loop, under any router. Every request ends in exactly one
 // outcome, tokens and workers add up, and runs of passes equal single passes.
 func TestTogether(t *testing.T) {
 	met := map[string]int{}

@@ -126,7 +126,7 @@ func (c *warmCase) keepAtOnce(t *testing.T, f *caches.File) *caches.File {
 	return x.saver.File()
 }
 
-// written writes a file of caches and reads it. It returns the bytes and the file that was read.
+// written writes a file of caches and reads it. written returns the bytes and the file that was read.
 func written(t *testing.T, f *caches.File) ([]byte, *caches.File) {
 	t.Helper()
 	var b bytes.Buffer

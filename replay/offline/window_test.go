@@ -62,8 +62,8 @@ func TestWindowsAddUp(t *testing.T) {
 	}
 }
 
-// TestRecycledLoops checks a recycled workload. It equals the plain workload until its second round begins. Until its
-// end the maximum number of requests is in flight, and every arrived request is answered.
+// TestRecycledLoops checks a recycled workload. The recycled workload equals the plain workload until its second
+// round begins. Until its end the maximum number of requests is in flight, and every arrived request is answered.
 func TestRecycledLoops(t *testing.T) {
 	tried := 0
 	for seed := range 600 {

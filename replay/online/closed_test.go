@@ -35,8 +35,8 @@ func runFaked(t *testing.T, c Config) (r *harness.Result) {
 const fakedRuns = 5
 
 // TestClosedLoops compares closed loops in real time with the logical clock, also if passes of several workers end
-// together. It uses sixteen requests in flight and sessions of three turns, on two workers and on two pools of two.
-// tools/onlineaccuracy measures the error of a run on the real clock.
+// together. TestClosedLoops uses sixteen requests in flight and sessions of three turns, on two workers and on two
+// pools of two. tools/onlineaccuracy measures the error of a run on the real clock.
 func TestClosedLoops(t *testing.T) {
 	for _, pd := range []bool{false, true} {
 		t.Run(fmt.Sprintf("disaggregated=%v", pd), func(t *testing.T) {

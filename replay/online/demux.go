@@ -80,7 +80,7 @@ func (r *Recorder) addItem(kind int, i item) {
 	}
 }
 
-// takeNews returns the events so far. It reuses the slices of old.
+// takeNews returns the events so far. takeNews reuses the slices of old.
 func (r *Recorder) takeNews(old news) news {
 	for kind := range old {
 		clear(old[kind])
@@ -93,8 +93,8 @@ func (r *Recorder) takeNews(old news) news {
 	return n
 }
 
-// bringNews is the goroutine of the demux. It passes events to the collector, and their effects to routers and tasks.
-// It returns after the last event.
+// bringNews is the goroutine of the demux. bringNews passes events to the collector, and the effects of events to
+// routers and tasks. bringNews returns after the last event.
 func (r *Recorder) bringNews(ended <-chan struct{}) {
 	var n news
 	var passes []item // ended passes that must wait for other passes
@@ -122,8 +122,8 @@ func (r *Recorder) bringNews(ended <-chan struct{}) {
 	}
 }
 
-// bringPasses records the passes of the earliest instant, or all passes if the run is unordered. It returns the
-// remaining passes.
+// bringPasses records the passes of the earliest instant, or all passes if the run is unordered. bringPasses returns
+// the remaining passes.
 func (r *Recorder) bringPasses(passes []item) []item {
 	n := 0
 	for n < len(passes) && (r.run.unordered || passes[n].planned.End == passes[0].planned.End) {

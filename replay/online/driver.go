@@ -81,8 +81,8 @@ func (d *driver) letArrive(ctx context.Context) error {
 	return nil
 }
 
-// findNext returns the next instant at which the driver must act, and publishes it to the workers and the demux. It
-// returns farOff if another event must happen first.
+// findNext returns the next instant at which the driver must act, and publishes it to the workers and the demux.
+// findNext returns farOff if another event must happen first.
 func (d *driver) findNext() sim.Time {
 	next := farOff
 	if at, ok := d.run.Feed.Next(d.at, d.inFlight); ok {
@@ -194,7 +194,7 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 	d.letIn(ctx, e)
 }
 
-// letIn starts the task of a request that has left the front end. It returns after the request has been placed or
+// letIn starts the task of a request that has left the front end. letIn returns after the request has been placed or
 // queued, so that requests enter the router in order.
 func (d *driver) letIn(ctx context.Context, e *entry) {
 	placed, found := context.WithCancel(context.Background())

@@ -91,8 +91,8 @@ func (s *instants) awaitStart(worker int, at sim.Time) {
 	s.await(func() bool { return s.driver > at && s.isOver(worker, at) })
 }
 
-// awaitArrivals waits until requests may arrive at an instant: all passes that end by then have ended. It reports
-// false if their effects require an earlier act of the driver.
+// awaitArrivals waits until requests may arrive at an instant: all passes that end by then have ended. awaitArrivals
+// reports false if their effects require an earlier act of the driver.
 func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 	s.await(func() bool {
 		may = s.driver >= at
@@ -102,7 +102,7 @@ func (s *instants) awaitArrivals(at sim.Time) (may bool) {
 }
 
 // awaitCarry waits until the effects of a pass that ended at an instant may be applied: no pass that the demux does
-// not know ends by then. It also returns if other passes are available.
+// not know ends by then. awaitCarry also returns if other passes are available.
 func (s *instants) awaitCarry(at sim.Time, others func() bool) {
 	s.await(func() bool {
 		if others() {

@@ -50,7 +50,7 @@ func endGoroutines(t *testing.T) {
 }
 
 // TestHeldRequestsArrive checks that arrivals are recorded with their times while the router holds all requests
-// except the first. The first pass does not end before.
+// except the first. The first pass does not end before all requests have arrived.
 func TestHeldRequestsArrive(t *testing.T) {
 	c := config(t, 1, line(0, 640, 1, ids(0, 10))+line(1, 640, 1, ids(100, 10))+line(2, 640, 1, ids(200, 10)))
 	threshold := 0.01
@@ -289,8 +289,8 @@ func TestRawSink(t *testing.T) {
 
 var runs = flag.Int("runs", 200, "how many short runs TestManyRuns makes")
 
-// TestManyRuns runs many short replays. It checks that no token precedes its arrival, that all tokens are gained, and
-// that no goroutine is left.
+// TestManyRuns runs many short replays. TestManyRuns checks that no token precedes its arrival, that all tokens are
+// gained, and that no goroutine is left.
 func TestManyRuns(t *testing.T) {
 	endGoroutines(t)
 	for i := range *runs {

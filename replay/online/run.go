@@ -32,7 +32,7 @@ type Config struct {
 	// Warn, if not nil, is called with errors that do not end the replay.
 	Warn func(string)
 	// Raw, if not nil, is called with all cache changes, worker by worker in order. The engines then capture events.
-	// It is called from the goroutines of workers.
+	// Raw is called from the goroutines of workers.
 	Raw func(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
 
 	hooks hooks
@@ -63,10 +63,10 @@ type hooks struct {
 // ErrDeadline is the cause of the end of a replay by its deadline.
 var ErrDeadline = errors.New("the deadline passed")
 
-// Target serves requests. It is the workers of this process, or a remote endpoint.
+// Target serves requests. Target is the workers of this process, or a remote endpoint.
 type Target interface {
-	// Serve serves q and reports its events to the run's Recorder. It returns at the end of q, or when ctx is done.
-	// It calls placed after q has been placed or queued.
+	// Serve serves q and reports its events to the run's Recorder. Serve returns at the end of q, or when ctx is
+	// done. Serve calls placed after q has been placed or queued.
 	Serve(ctx context.Context, q *sim.Request, placed func()) error
 }
 

@@ -86,8 +86,9 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestAborted checks that a request that outgrows SGLang's pool of layers with a window is aborted and counted. It no
-// longer counts in a closed loop and in the router's load, and later requests get all their tokens.
+// TestAborted checks that a request that outgrows SGLang's pool of layers with a window is aborted and counted. The
+// aborted request no longer counts in a closed loop and in the router's load, and later requests get all their
+// tokens.
 func TestAborted(t *testing.T) {
 	for _, inFlight := range []int{0, 1, 2} {
 		c := config(t, 1, line(0, 64, 3, "1")+line(0, 64, 300, "2")+line(0, 64, 5, "3")+line(0, 64, 5, "4"))

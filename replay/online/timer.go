@@ -28,7 +28,7 @@ type Timer struct {
 type alarm interface {
 	// set makes a current or later wait end after d, which must be > 0.
 	set(d time.Duration)
-	// wait returns when the alarm ends. It may also return too early.
+	// wait returns when the alarm ends. wait may also return too early.
 	wait()
 	close()
 }
@@ -43,8 +43,8 @@ func newTimer(c *Clock, precise bool) *Timer {
 	return &Timer{clock: c, spin: precise, alarm: make()}
 }
 
-// Sleep returns when the clock reaches at, or after a call of Wake since the previous Sleep returned. It reports
-// whether it was woken.
+// Sleep returns when the clock reaches at, or after a call of Wake since the previous Sleep returned. Sleep reports
+// whether Wake ended it.
 func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	end := at
 	if t.spin {
@@ -73,7 +73,7 @@ func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	return false
 }
 
-// Wake ends the Sleep in progress, or the next Sleep. It has no effect on a closed timer.
+// Wake ends the Sleep in progress, or the next Sleep. Wake has no effect on a closed timer.
 func (t *Timer) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,6 +131,6 @@ func (c *Clock) timeUntil(at sim.Time) time.Duration {
 // maxSleepMS is the maximum duration of one sleep in ms. A longer sleep is divided.
 const maxSleepMS = 1e9
 
-// spin is the time in ms before its end at which a precise sleep begins to poll the clock. It is longer than the
+// spin is the time in ms before its end at which a precise sleep begins to poll the clock. spin is longer than the
 // delay of a timer.
 const spin = sim.Time(1.2)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timerFD is an alarm with a kernel timer. It is read through Go's poller, so that a sleep blocks no thread.
+// timerFD is an alarm with a kernel timer. timerFD is read through Go's poller, so that a sleep blocks no thread.
 type timerFD struct {
 	fd   int
 	file *os.File // owns fd
@@ -23,7 +23,7 @@ func newAlarm() alarm {
 }
 
 func (t *timerFD) set(d time.Duration) {
-	// It fails only for values out of range.
+	// The call fails only for values out of range.
 	_ = unix.TimerfdSettime(t.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
 }
 

@@ -20,8 +20,8 @@ type WorkerConfig struct {
 	Precise bool // poll the clock at the end of each sleep
 
 	// Changed, if not nil, receives changes of the worker's cache, in the order of its passes, at the instant at
-	// which they become visible. They are p.KV, and p.Events if the core captures events. p is valid during the call.
-	// The call delays the pass, so it must not block.
+	// which they become visible. The changes are p.KV, and p.Events if the core captures events. p is valid during
+	// the call. The call delays the pass, so it must not block.
 	Changed func(p *scheduler.Pass)
 	// Prepare, if not nil, is called with each request before the core gets it, on the goroutine of the core.
 	Prepare func(q *sim.Request)
@@ -33,8 +33,8 @@ type WorkerConfig struct {
 	Output func(p *scheduler.Pass, planned Span)
 	// Pacer, if not nil, is called before each pass.
 	Pacer Pacer
-	// Canceled, if not nil, is called with each request removed by Cancel. Its pass has no duration and describes the
-	// engine without the request.
+	// Canceled, if not nil, is called with each request removed by Cancel. The pass of the call has no duration and
+	// describes the engine without the request.
 	Canceled func(id sim.RequestID, p *scheduler.Pass)
 	// Detail requests details of passes.
 	Detail bool
@@ -46,7 +46,7 @@ type Pacer interface {
 	Await(at sim.Time)
 	// Begin is called when a pass has begun, with its planned end.
 	Begin(end sim.Time)
-	// Rest is called when the worker has no work and its inbox is empty. It must not block and must not call the
+	// Rest is called when the worker has no work and its inbox is empty. Rest must not block and must not call the
 	// worker.
 	Rest()
 }
@@ -140,7 +140,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("worker %d: panic: %v", e.Worker, e.Value) }
 
-// Run is the worker's loop. It returns nil when ctx is done, even with work left. It returns an error if the core
+// Run is the worker's loop. Run returns nil when ctx is done, even with work left. Run returns an error if the core
 // stalls or a callback panics.
 func (w *Worker) Run(ctx context.Context) (err error) {
 	stop := context.AfterFunc(ctx, w.timer.Wake)
@@ -276,10 +276,10 @@ func (w *Worker) handOutPass(begun sim.Time) {
 	w.cfg.Output(&w.real, Span{w.pass.Start, w.planned})
 }
 
-// Close releases the worker's timer. It must be called after Run has returned.
+// Close releases the worker's timer. Close must be called after Run has returned.
 func (w *Worker) Close() { w.timer.Close() }
 
-// ends is the planned and the real ends of the latest passes of a worker. It converts spans between planned ends to
+// ends is the planned and the real ends of the latest passes of a worker. ends converts spans between planned ends to
 // spans between real ends.
 type ends struct {
 	planned, real []sim.Time // ascending

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Admission decides which requests are routed, held or shed. The first rule that is true decides. If no rule is true,
-// the request is routed.
+// Admission decides which requests are routed, held or shed. The first of its rules that is true decides. If no rule
+// is true, the request is routed.
 type Admission struct {
 	Name  string          `yaml:"name" is:"name"`
 	Rules []AdmissionRule `yaml:"rules" list:"rules, as - shed: min(requests) > 32" each:"rule"`
@@ -98,7 +98,8 @@ func (a *Admission) LooksAt() []string {
 // String returns a description of an admission in one line.
 func (a *Admission) String() string { return a.Describe(router.Signals{}) }
 
-// Describe returns the description of String. It omits the interval of metrics if signals are described separately.
+// Describe returns the description of String. Describe omits the interval of metrics if signals are described
+// separately.
 func (a *Admission) Describe(signals router.Signals) string {
 	var parts []string
 	for _, rule := range a.Rules {

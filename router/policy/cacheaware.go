@@ -9,11 +9,11 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// cacheAware is the policy cache_aware of vllm-router, sglang-router and smg. It keeps a radix tree of the prompts
-// that it has sent, and sends a prompt to a worker that got most of it before. It receives no cache events. If
-// several workers got the prompt, sglang-router chooses the first of them, and vllm-router and smg the one with the
-// fewest requests. A prompt with too little known content goes to the worker with the fewest requests. So do all
-// prompts while the loads of the workers differ too much.
+// cacheAware is the policy cache_aware of vllm-router, sglang-router and smg. cacheAware keeps a radix tree of the
+// prompts that it has sent, and sends a prompt to a worker that got most of it before. cacheAware receives no cache
+// events. If several workers got the prompt, sglang-router chooses the first of them, and vllm-router and smg the one
+// with the fewest requests. A prompt with too little known content goes to the worker with the fewest requests. So do
+// all prompts while the loads of the workers differ too much.
 type cacheAware struct {
 	settings    GatewaySettings
 	tree        *prompt.Tree
@@ -74,8 +74,8 @@ func (p *cacheAware) choose(q *sim.Request, c *router.Candidates) (w sim.WorkerI
 	return n.owner, true
 }
 
-// takeHolder returns the new owner of a node without an owner. It is the holder with the lowest id, or the choice of
-// among.
+// takeHolder returns the new owner of a node without an owner. The new owner is the holder with the lowest id, or the
+// choice of among.
 func (p *cacheAware) takeHolder(n *radixNode) sim.WorkerID {
 	p.equal = p.equal[:0]
 	for _, h := range n.holders {

@@ -43,7 +43,7 @@ func (n Name) Configure(config *router.Config) Choice {
 // Given is a policy made by the caller, or by a run for a Process.
 type Given struct {
 	Name Name // name in reports; "": given
-	// Make returns the policy of a pool. It is called once for each pool of a run, and again when a fault restarts
+	// Make returns the policy of a pool. Make is called once for each pool of a run, and again when a fault restarts
 	// the router. If the policy is also a router.Admission, it decides on requests before they are routed.
 	Make func(Options) (router.Policy, error)
 }

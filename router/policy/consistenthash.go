@@ -12,9 +12,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// consistentHash is the policy consistent_hash of vllm-router and consistent_hashing of smg. It sends all turns of a
-// session to one worker. Workers have points on a ring, at the hashes of their URLs. A session goes to the next point
-// after its hash, regardless of the load. smg draws a worker for a request without a session.
+// consistentHash is the policy consistent_hash of vllm-router and consistent_hashing of smg. consistentHash sends all
+// turns of a session to one worker. Workers have points on a ring, at the hashes of their URLs. A session goes to the
+// next point after its hash, regardless of the load. smg draws a worker for a request without a session.
 type consistentHash struct {
 	settings GatewaySettings
 	members  []sim.WorkerID // workers on the ring

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// TestCheapestTwin compares the cheapest and the second cheapest candidate with the first two of all candidates. They
-// are sorted by cost, then by id.
+// TestCheapestTwin compares the cheapest and the second cheapest candidate with the first two of all candidates. The
+// candidates are sorted by cost, then by id.
 func TestCheapestTwin(t *testing.T) {
 	r := sim.NewRand(1, "cheapest")
 	for round := range 2000 {

@@ -68,7 +68,7 @@ func pickIndex(p []float64, sum, u float64) int {
 	return len(p) - 1
 }
 
-// expPortable returns e to the power of x. It is the same on every machine. math.Exp is not, because some
+// expPortable returns e to the power of x. The result is the same on every machine. math.Exp is not, because some
 // architectures have an implementation that differs in the last digit.
 func expPortable(x float64) float64 {
 	const (

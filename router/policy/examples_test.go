@@ -225,7 +225,8 @@ func TestPrefillQueueDisaggregated(t *testing.T) {
 	d.want("A w0 4", "C w0 5", "B w0 3", "D w0 4")
 }
 
-// TestCachingOff checks engines without a cache. They announce blocks under different names, but their tokens match.
+// TestCachingOff checks engines without a cache. The engines announce blocks under different names, but the tokens of
+// the blocks match.
 func TestCachingOff(t *testing.T) {
 	s := newStand(t, `{}`, setup{Exact: true})
 	for i := range 3 {

@@ -8,8 +8,8 @@ import (
 // ringSeed is the seed of all hashes of a ring.
 const ringSeed = 4193360111
 
-// ringHash is the hash for workers and sessions on the ring of vllm-router. It is MurmurHash64A of FurcHash of a text
-// with 2^23 - 1 buckets, as 4 bytes, little-endian.
+// ringHash is the hash for workers and sessions on the ring of vllm-router. ringHash is MurmurHash64A of FurcHash of
+// a text with 2^23 - 1 buckets, as 4 bytes, little-endian.
 func ringHash(key string) uint64 {
 	var place [4]byte
 	binary.LittleEndian.PutUint32(place[:], furcHash([]byte(key), 1<<23-1))
@@ -22,8 +22,8 @@ const (
 	furcShift = 23
 )
 
-// furcHash is FurcHash of key with m buckets, m > 1. It walks a tree from its widest level, with one bit of the hash
-// for each level, until a bit is set. The bits after it are the bucket within the level. If that bucket does not
+// furcHash is FurcHash of key with m buckets, m > 1. furcHash walks a tree from its widest level, with one bit of the
+// hash for each level, until a bit is set. The bits after it are the bucket within the level. If that bucket does not
 // exist, it continues.
 func furcHash(key []byte, m uint32) uint32 {
 	b := bitStream{words: []uint64{murmur64A(key, ringSeed)}}

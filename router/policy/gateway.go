@@ -18,7 +18,7 @@ var _ Choice = (*Gateway)(nil)
 
 // GatewaySettings is the settings of policies of gateways. Each policy reads some of them.
 type GatewaySettings struct {
-	// Gateway is the name of the program. It determines defaults, and rules that differ between programs.
+	// Gateway is the name of the program. Gateway determines defaults, and rules that differ between programs.
 	Gateway string
 	// CacheThreshold is a share of a prompt, from 0 to 1. If more than this share is known, the prompt is sent to a
 	// worker that got it before.
@@ -30,7 +30,7 @@ type GatewaySettings struct {
 	// EvictionIntervalSecs is the time in seconds between evictions from the tree of prompts. 0 disables evictions.
 	EvictionIntervalSecs int
 	MaxTreeSize          int // tokens per worker that an eviction keeps in the tree
-	// WorkerURL is the URL of a worker, with {id} for its number. It is hashed.
+	// WorkerURL is the URL of a worker, with {id} for its number. Policies hash the URL.
 	WorkerURL string `record:"omitzero"`
 	// SessionExpirationSecs is the time in seconds after the latest turn of a session until the session expires.
 	SessionExpirationSecs int `record:"omitzero"`

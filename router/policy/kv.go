@@ -88,8 +88,8 @@ func stateOf(w sim.WorkerID, c *router.Candidates) state {
 	return state{tokens: c.Tokens[w], blocks: c.Blocks[w], overlap: c.Overlap[w], active: c.Active[w]}
 }
 
-// costOn returns the cost of a job on a worker, in blocks. It is the prompt tokens that the worker would compute,
-// minus a credit for cached tokens, plus the blocks that its requests would hold.
+// costOn returns the cost of a job on a worker, in blocks. The cost is the prompt tokens that the worker would
+// compute, minus a credit for cached tokens, plus the blocks that its requests would hold.
 func (p *kv) costOn(j job, x state) float64 {
 	cached := int64(x.overlap) * p.blockTokens
 	raw := x.tokens + max(j.tokens-cached, 0) + cached

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// sparsely is a search for the candidate with the lowest cost among many workers. It does not visit the workers in
-// the order of their ids.
+// sparsely is a search for the candidate with the lowest cost among many workers. sparsely does not visit the workers
+// in the order of their ids.
 type sparsely struct {
 	*kv
 	job
@@ -19,9 +19,9 @@ type sparsely struct {
 	best            router.Choice // Worker and Second are None until they are found
 }
 
-// findSparsely returns the candidate with the lowest cost, the first among equals. It computes the cost of the
-// workers that are listed for the prompt. It reads all other workers, kind by kind, in order of load, until no other
-// worker of the kind can win.
+// findSparsely returns the candidate with the lowest cost, the first among equals. findSparsely computes the cost of
+// the workers that are listed for the prompt. findSparsely reads all other workers, kind by kind, in order of load,
+// until no other worker of the kind can win.
 func (p *kv) findSparsely(j job, c *router.Candidates) router.Choice {
 	s := sparsely{
 		kv: p, job: j, c: c,

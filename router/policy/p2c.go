@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// twoChoices chooses the less loaded of two random workers (the power of two choices). It is almost as even as
-// leastLoaded, and several routers do not all choose the same worker.
+// twoChoices chooses the less loaded of two random workers (the power of two choices). twoChoices balances almost as
+// well as leastLoaded, and several routers do not all choose the same worker.
 type twoChoices struct {
 	needs router.Needs
 	rand  *rand.Rand

@@ -103,7 +103,8 @@ func (p *picker) noteSessions(looked bool) {
 // effect.
 func (p *Picker) String() string { return p.Describe(router.Signals{}) }
 
-// Describe returns the description of String. It omits the interval of metrics if signals are described separately.
+// Describe returns the description of String. Describe omits the interval of metrics if signals are described
+// separately.
 func (p *Picker) Describe(signals router.Signals) string {
 	text := p.describeChoice()
 	if p.Decode != nil {

@@ -105,7 +105,8 @@ func listCrossingFacts() []crossingFact {
 	return all
 }
 
-// DescribePrefillRule returns an expression in one line. It marks the fact that no real router knows.
+// DescribePrefillRule returns an expression in one line. DescribePrefillRule marks the fact that no real router
+// knows.
 func DescribePrefillRule(expression string) string {
 	text := strings.Join(strings.Fields(expression), " ")
 	if strings.Contains(expression, oracle) {

@@ -181,7 +181,7 @@ func readResponse(answer []byte) (r *response, want string) {
 	return r, ""
 }
 
-// addFacts adds the facts that the program reads. It returns the required form, "" if all facts are valid.
+// addFacts adds the facts that the program reads. addFacts returns the required form, "" if all facts are valid.
 func (p *process) addFacts(r *response) (want string) {
 	all := listNumbers()
 	var names []string
@@ -247,7 +247,7 @@ func (p *process) choose(q *sim.Request, c *router.Candidates, w sim.WorkerID) r
 // noChoice returns the choice of no worker.
 func noChoice() router.Choice { return router.Choice{Worker: router.None, Second: router.None} }
 
-// ask sends p.line and returns the answer. It returns nil after an error.
+// ask sends p.line and returns the answer. ask returns nil after an error.
 func (p *process) ask() []byte {
 	if p.err != nil {
 		return nil

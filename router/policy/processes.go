@@ -121,7 +121,7 @@ func (p *batchProcess) Choose(q *sim.Request, c *router.Candidates) router.Choic
 	return p.choose(q, c, b.workers[b.next-1])
 }
 
-// parseWorkers appends the ids of a JSON array. It returns nil for any other text.
+// parseWorkers appends the ids of a JSON array. parseWorkers returns nil for any other text.
 func parseWorkers(to []sim.WorkerID, text []byte) []sim.WorkerID {
 	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
 		return nil

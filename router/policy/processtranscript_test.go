@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Ask is the program of a transcript. It shows only the first fact of a greeting.
+// Ask is the program of a transcript. Ask shows only the first fact of a greeting.
 func (s *transcript) Ask(line []byte) ([]byte, error) {
 	line = bytes.TrimSuffix(line, []byte{'\n'})
 	if begin, facts, ok := bytes.Cut(line, []byte(`,"facts":[`)); ok {

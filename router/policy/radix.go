@@ -74,8 +74,8 @@ type cut struct {
 	from  int32 // number of blocks of the run before the position
 }
 
-// descend returns the child of a node that shares its first block with text at a position, or 0. It also returns the
-// number of shared blocks and the position after them.
+// descend returns the child of a node that shares its first block with text at a position, or 0. descend also returns
+// the number of shared blocks and the position after them.
 func (t *radix) descend(node int32, text []run, at cut) (child, common int32, after cut) {
 	if at.piece == len(text) {
 		return 0, 0, at

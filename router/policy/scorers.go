@@ -202,7 +202,7 @@ func (s *scorer) score(n, blocks int32) float64 {
 	return float64(n) / float64(blocks)
 }
 
-// placeBetween returns the position of n between least and most, from 0 to 1. It is 1 if least equals most.
+// placeBetween returns the position of n between least and most, from 0 to 1. The result is 1 if least equals most.
 func placeBetween(n, least, most int32) float64 {
 	if most == least {
 		return 1

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// session sends all turns of a session to one worker, its home, which has cached the earlier turns. It keeps no
+// session sends all turns of a session to one worker, its home, which has cached the earlier turns. session keeps no
 // state: a score of each worker for a session is computed from both names, and the worker with the highest score is
 // the home (rendezvous hashing). A worker that leaves therefore moves only its sessions, and routers with the same
 // workers agree.
@@ -14,8 +14,8 @@ import (
 // worker with the lowest load.
 type session struct{ needs router.Needs }
 
-// A worker is overloaded if it has crowded times the mean number of requests per worker, rounded up, or more. It is
-// never overloaded with less than fewRequests.
+// A worker is overloaded if it has crowded times the mean number of requests per worker, rounded up, or more. A
+// worker with less than fewRequests is never overloaded.
 const (
 	crowded     = 1.25
 	fewRequests = 8
@@ -42,8 +42,8 @@ func (p *session) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return router.Choice{Worker: best, Second: router.None}
 }
 
-// requestLimit returns the number of requests at which a worker is overloaded. It is above the mean, so that there is
-// always a worker below it.
+// requestLimit returns the number of requests at which a worker is overloaded. The limit is above the mean, so that
+// there is always a worker below it.
 func requestLimit(c *router.Candidates) float64 {
 	requests := 1 // the current request
 	for _, w := range c.Workers {

@@ -8,9 +8,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// chooseOrSpill returns the worker by the rules of smg. It is the holder of the deepest node with the fewest
+// chooseOrSpill returns the worker by the rules of smg. The result is the holder of the deepest node with the fewest
 // requests, unless all holders are too far above the mean number of requests. In that case, or if too little of a
-// prompt is known, it is the worker with the fewest requests. It draws among workers with equally many requests.
+// prompt is known, it is the worker with the fewest requests. chooseOrSpill draws among workers with equally many
+// requests.
 func (p *cacheAware) chooseOrSpill(q *sim.Request, c *router.Candidates) sim.WorkerID {
 	p.equal = p.equal[:0]
 	limit := p.spillLimit(c)
@@ -40,9 +41,9 @@ func (p *cacheAware) chooseOrSpill(q *sim.Request, c *router.Candidates) sim.Wor
 // smallestSwing is the smallest number of requests above the mean at which smg chooses another worker.
 const smallestSwing = 4
 
-// spillLimit returns the maximum number of requests of a holder that is still chosen. It is the larger of both
-// thresholds. The absolute threshold is limited to two standard deviations of a Poisson distribution with the mean
-// number of requests per worker.
+// spillLimit returns the maximum number of requests of a holder that is still chosen. The result is the larger of
+// both thresholds. The absolute threshold is limited to two standard deviations of a Poisson distribution with the
+// mean number of requests per worker.
 func (p *cacheAware) spillLimit(c *router.Candidates) float64 {
 	total := 0
 	for _, w := range c.Workers {
@@ -53,7 +54,8 @@ func (p *cacheAware) spillLimit(c *router.Candidates) float64 {
 	return max(float64(mean*float64(float32(p.settings.BalanceRelThreshold))), mean+min(float64(p.settings.BalanceAbsThreshold), swing))
 }
 
-// takeLeast returns the worker of p.equal with the fewest requests. It draws one of several such workers.
+// takeLeast returns the worker of p.equal with the fewest requests. takeLeast draws one worker if several have the
+// fewest requests.
 func (p *cacheAware) takeLeast(c *router.Candidates) sim.WorkerID {
 	least := c.Running[p.equal[0]]
 	for _, w := range p.equal[1:] {

@@ -26,8 +26,8 @@ type stand struct {
 
 const traceTokens = 64
 
-// setup configures a router with the KV policy. It defaults to two workers, blocks of 64 tokens and a budget of 8192
-// tokens.
+// setup configures a router with the KV policy. By default, a setup has two workers, blocks of 64 tokens and a budget
+// of 8192 tokens.
 type setup struct {
 	Config           router.Config
 	Role             scheduler.Role

@@ -14,7 +14,7 @@ import (
 )
 
 // Text is a policy defined in a file. Filters keep some of the workers, scorers give each worker a number, and a
-// picker chooses one. Its expressions are in the language of package formula, with the facts of listFacts.
+// picker chooses one. The expressions of a Text are in the language of package formula, with the facts of listFacts.
 type Text struct {
 	Name string `yaml:"name" is:"name"`
 	// Filters are applied in order.
@@ -382,7 +382,8 @@ func (p *text) drawByScore() sim.WorkerID {
 // String returns a description of a policy in one line.
 func (t *Text) String() string { return t.Describe(t.Signals) }
 
-// Describe returns the description of String. It omits the interval of metrics if signals are described separately.
+// Describe returns the description of String. Describe omits the interval of metrics if signals are described
+// separately.
 func (t *Text) Describe(signals router.Signals) string {
 	var parts []string
 	for _, f := range t.Filters {

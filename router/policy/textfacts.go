@@ -56,7 +56,7 @@ func (s *sight) metricsAge() sim.Time {
 }
 
 // prefixGroup returns the number of the group of requests with the same first block. Groups are numbered in the order
-// of their first requests. It is -1 if the request has no full block.
+// of their first requests. The result is -1 if the request has no full block.
 func (s *sight) prefixGroup() int {
 	p := &s.request.Prompt
 	if p.Blocks == 0 {
@@ -262,8 +262,8 @@ func CheckScore(expression string) error {
 	return checkExpression(textLanguage(), expression, formula.Number)
 }
 
-// CheckHold returns the error in an expression for TextHold.Above, nil if there is none. Its value must be at least 0
-// for passes of 8192 tokens.
+// CheckHold returns the error in an expression for TextHold.Above, nil if there is none. The value of the expression
+// must be at least 0 for passes of 8192 tokens.
 func CheckHold(expression string) error {
 	if err := checkExpression(holdLanguage(), expression, formula.Number); err != nil {
 		return err

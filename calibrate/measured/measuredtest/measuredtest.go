@@ -26,7 +26,7 @@ func Write(t testing.TB, path, text string) {
 	}
 }
 
-// WriteRecorded writes a run as replay drive does. It has 24 requests, and two of them did not complete.
+// WriteRecorded writes a run as replay drive does. The run has 24 requests, and two of them did not complete.
 func WriteRecorded(t testing.TB, dir, change, to string) {
 	t.Helper()
 	var rows, trace strings.Builder

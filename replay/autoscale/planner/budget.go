@@ -3,8 +3,8 @@ package planner
 // budget limits the GPUs of all workers. A negative limit means no limit.
 type budget struct{ min, max int }
 
-// slack returns the number of GPUs that may be missing at the lower limit. It is the GPUs of one worker if there is
-// an upper limit, otherwise 0.
+// slack returns the number of GPUs that may be missing at the lower limit. The result is the GPUs of one worker if
+// there is an upper limit, otherwise 0.
 func (b budget) slack(gpus ...int) int {
 	most := 0
 	if b.min >= 0 && b.max >= 0 {

@@ -1,5 +1,5 @@
-// Package planner has the scaling rules of the planner of Dynamo 1.6.1. It scales by the forward passes that workers
-// report, and by the traffic (docs/rules/router.md "Dynamo's planner").
+// Package planner has the scaling rules of the planner of Dynamo 1.6.1. The planner scales by the forward passes that
+// workers report, and by the traffic (docs/rules/router.md "Dynamo's planner").
 //
 // The caller ticks a Planner in order of time. A Planner has no clock. Read config.go and planner.go,
 // then load.go, throughput.go, and below these model.go, regression.go and budget.go.

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// literal implements the planner of docs/rules/router.md "Dynamo's planner" literally. It computes each tick from all
-// ticks so far.
+// literal implements the planner of docs/rules/router.md "Dynamo's planner" literally. The literal computation of
+// each tick uses all ticks so far.
 type literal struct {
 	c     *Config
 	role  scheduler.Role

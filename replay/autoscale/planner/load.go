@@ -7,9 +7,9 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// The constants are the thresholds of the targets throughput and latency. They apply to the queued prompt tokens of a
-// prefill worker as a share of the maximum context length, and to KV tokens of other workers as a share of the KV
-// cache.
+// The constants are the thresholds of the targets throughput and latency. For a prefill worker, the thresholds apply
+// to queued prompt tokens as a share of the maximum context length. For other workers, the thresholds apply to KV
+// tokens as a share of the KV cache.
 const (
 	queueUpThroughput, queueDownThroughput = 1.0, 0.1
 	queueUpLatency, queueDownLatency       = 0.1, 0.0
@@ -93,8 +93,8 @@ func (p *Planner) thresholds() thresholds {
 	return thresholds{kvUpThroughput, kvDownThroughput, false, false}
 }
 
-// compareShares returns one worker more if a share is above the upper threshold. It returns one less if all shares
-// are below the lower threshold, unless the remaining workers would exceed the upper threshold.
+// compareShares returns one worker more if a share is above the upper threshold. compareShares returns one less if
+// all shares are below the lower threshold, unless the remaining workers would exceed the upper threshold.
 func (p *Planner) compareShares(passes []scheduler.Snapshot) (int, bool) {
 	t, most := p.thresholds(), math.Inf(-1)
 	for i := range passes {

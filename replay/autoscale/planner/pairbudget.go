@@ -74,7 +74,7 @@ func (b *pairBudget) fit(now, want pair, band budget) pair {
 	return f.best
 }
 
-// fitting is the search of fit. It enumerates the numbers of the pool with the smaller range.
+// fitting is the search of fit. fitting enumerates the numbers of the pool with the smaller range.
 type fitting struct {
 	b         *pairBudget
 	now, want pair

@@ -147,7 +147,7 @@ func (p *Planner) boundWanted(n int, ok bool) (int, bool) {
 	return n, n != p.ready
 }
 
-// guard returns the number of workers within the GPU budget. It does not reverse a change.
+// guard returns the number of workers within the GPU budget. guard does not reverse a change.
 func (p *Planner) guard(n int) int {
 	to, held := p.budget.guard(p.ready, n, p.engine.GPUs, p.least)
 	if held && to != n {

@@ -93,7 +93,7 @@ func (s *store) drop() {
 	s.n--
 }
 
-// solve fits the least-squares plane with slopes of at least 0. It reports whether a slope is above 0.
+// solve fits the least-squares plane with slopes of at least 0. solve reports whether a slope is above 0.
 func (s *store) solve() bool {
 	if s.n < s.least {
 		return false

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// argument is one argument of a command. It is a switch if its value is empty.
+// argument is one argument of a command. argument is a switch if its value is empty.
 type argument struct{ name, value string }
 
 // arguments holds the arguments of the servers of a pool.
@@ -267,7 +267,7 @@ func quoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// writeFlat returns settings as YAML. Their names have dots between objects.
+// writeFlat returns settings as YAML. The names of the settings have dots between objects.
 func writeFlat(config [][2]string) string {
 	var b strings.Builder
 	open := ""
@@ -336,8 +336,8 @@ func (w *writer) writeTRTLLM(p *Pool) arguments {
 // tokensPerBlock is the default of TensorRT-LLM.
 const tokensPerBlock = "32"
 
-// placeTRTLLM returns the settings that follow from the pool's role and the router. They are separated into top-level
-// settings and settings inside objects.
+// placeTRTLLM returns the settings that follow from the pool's role and the router. The results are separated into
+// top-level settings and settings inside objects.
 func (w *writer) placeTRTLLM(p *Pool, rest map[string]string) (flat, nested [][2]string) {
 	if p.Role == "" {
 		return nil, nil

@@ -140,7 +140,7 @@ func TestCommandsHaveTheSettings(t *testing.T) {
 	}
 }
 
-// flattenText returns the settings of a file. Their names have dots between objects.
+// flattenText returns the settings of a file. The names of the settings have dots between objects.
 func flattenText(text string) map[string]string {
 	all, object := map[string]string{}, ""
 	for line := range strings.Lines(text) {

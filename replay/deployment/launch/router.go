@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// These are the releases of the routers. Their arguments were checked with the parsers of these releases.
+// The constants are releases of routers. The arguments of routers were checked with the parsers of these releases.
 const (
 	vllmRouter = "vllm-router==0.1.17"
 )
 
-// These are the ports of the servers.
+// The constants are ports of the servers.
 const (
 	serverPort    = 8000
 	eventsPort    = 5557

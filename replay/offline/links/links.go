@@ -1,5 +1,5 @@
-// Package links models the network between the prefill and decode workers of a replay. It computes the duration of
-// transfers of KV caches that share links.
+// Package links models the network between the prefill and decode workers of a replay. The package computes the
+// duration of transfers of KV caches that share links.
 package links
 
 import (
@@ -13,8 +13,8 @@ import (
 // Network is a set of links: a link out of each prefill worker, a link into each decode worker, and a core that all
 // transfers cross (docs/pd.md).
 //
-// Transfers between the same two workers form a lane. They have the same speed, and speed 1 is full bandwidth.
-// Between two changes of speed, all times have a closed form.
+// Transfers between the same two workers form a lane. All transfers of a lane have the same speed, and speed 1 is
+// full bandwidth. Between two changes of speed, all times have a closed form.
 type Network struct {
 	inTurns bool
 	nic     float64 // number of full-speed transfers that a worker's link carries; +Inf: unlimited
@@ -202,8 +202,8 @@ func (n *Network) leave(t *Transfer) {
 	n.spare = append(n.spare, l)
 }
 
-// UpdateSpeeds begins transfers that may begin and computes all speeds. It returns the lanes with a new end of their
-// first transfer. The result is valid until the next call.
+// UpdateSpeeds begins transfers that may begin and computes all speeds. UpdateSpeeds returns the lanes with a new end
+// of their first transfer. The result is valid until the next call.
 func (n *Network) UpdateSpeeds(now sim.Time) []*Lane {
 	n.countUsers()
 	if n.inTurns {
@@ -240,8 +240,8 @@ func (n *Network) countUsers() {
 	}
 }
 
-// fillFairly computes max-min fair speeds. It gives the transfers on the tightest link an equal share of it, then
-// continues with the transfers on the other links.
+// fillFairly computes max-min fair speeds. fillFairly gives the transfers on the tightest link an equal share of it,
+// then continues with the transfers on the other links.
 func (n *Network) fillFairly() {
 	for {
 		var tight *link

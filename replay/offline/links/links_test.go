@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// fluid is a naive model of links with separate transfers. It raises their speeds in small steps.
+// fluid is a naive model of links with separate transfers. fluid raises the speeds of transfers in small steps.
 type fluid struct {
 	nic, core float64
 	all       []*fluidTransfer
@@ -21,7 +21,7 @@ type fluidTransfer struct {
 	speed    float64
 }
 
-// share raises all speeds together. It stops raising the speed of a transfer when one of its links is full.
+// share raises all speeds together. share stops raising the speed of a transfer when one of its links is full.
 func (f *fluid) share() {
 	held := map[*fluidTransfer]bool{}
 	for _, t := range f.all {
@@ -70,8 +70,8 @@ func (f *fluid) share() {
 	}
 }
 
-// TestFairLinks compares the ends of transfers with those of a naive model. It also checks that links never carry
-// more than their bandwidth.
+// TestFairLinks compares the ends of transfers with those of a naive model. TestFairLinks also checks that links
+// never carry more than their bandwidth.
 func TestFairLinks(t *testing.T) {
 	for seed := range uint64(300) {
 		d := rand.New(rand.NewPCG(seed, 7))
