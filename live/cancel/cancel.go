@@ -1,8 +1,8 @@
 // Package cancel ends single requests.
 //
 // A Context belongs to a request and has two signals. Stop asks the request to finish early and return its result so
-// far. Kill asks it to end at once, usually because its client has disconnected. A signal also reaches the children,
-// which are the calls on behalf of the request. A signal is never withdrawn.
+// far. Kill asks the request to end at once, usually because the client has disconnected. A signal also reaches the
+// children, which are the calls on behalf of the request. A signal is never withdrawn.
 //
 // Callers send both signals explicitly. Go's context.Context is separate: it ends when the consumer of a result has
 // left. WithGo, WithStop and FromGo convert between the two.
@@ -56,8 +56,8 @@ const (
 type node struct {
 	id string
 
-	// target is the highest requested state. The call that raises it passes it to the children. A call that finds it
-	// already raised returns, which ends a cycle of links.
+	// target is the highest requested state. The call that raises target passes the state to the children. A call
+	// that finds it already raised returns, which ends a cycle of links.
 	target atomic.Int32
 	// state is the visible state. state equals target after all children have been called.
 	state atomic.Int32

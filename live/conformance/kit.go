@@ -1,4 +1,4 @@
-// Package conformance checks that an engine follows the contract of engine.Engine. Call it from the engine's tests:
+// Package conformance checks that an engine follows the contract of engine.Engine. Call Run from the engine's tests:
 //
 //	func TestConformance(t *testing.T) {
 //		if err := conformance.Run(t, func() engine.Engine { return New() }); err != nil {

@@ -1,8 +1,8 @@
 // Package drive sends the requests of a workload to a real server with OpenAI's API, and records the measurements.
 //
 // The driver of replays in real time lets requests arrive, in open or closed loop and turn by turn. A Target of this
-// package sends them. Read target.go (a request as a call), prompts.go (its prompt), server.go (the settings that the
-// server reports), tally.go (how late the client was).
+// package sends the requests. Read target.go (a request as a call), prompts.go (its prompt), server.go (the settings
+// that the server reports), tally.go (how late the client was).
 package drive
 
 import (
@@ -87,7 +87,7 @@ func NewTarget(o Options, p *Prompts, run *measure.Run, kept *Kept) (*Target, er
 }
 
 // Begin returns t as the target of a replay on a clock. Begin prepares connections and bodies, so that the first
-// requests are not late. Close releases them.
+// requests are not late. Close releases the connections and bodies.
 func (t *Target) Begin(ctx context.Context, rec *online.Recorder, clock *online.Clock) online.Target {
 	t.rec, t.clock = rec, clock
 	t.openConnections(ctx)

@@ -172,7 +172,7 @@ func (c *callers) withdrawCall(e *expected) {
 	}
 }
 
-// buryInstance fails the calls that wait for an instance. New calls to it fail until its tombstone ends.
+// buryInstance fails the calls that wait for an instance. New calls to the instance fail until its tombstone ends.
 func (c *callers) buryInstance(p place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

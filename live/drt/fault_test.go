@@ -175,7 +175,7 @@ func TestNATSKilled(t *testing.T) {
 	}
 }
 
-// mute registers an instance that never calls home. acknowledges sets whether it acknowledges requests.
+// mute registers an instance that never calls home. acknowledges sets whether the instance acknowledges requests.
 func mute(t *testing.T, s *stack.Stack, id uint64, acknowledges bool) (asked <-chan struct{}) {
 	t.Helper()
 	conn, err := nats.Connect(s.NATSURL())

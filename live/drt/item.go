@@ -29,10 +29,10 @@ type Item struct {
 	Event   string          `json:"event,omitempty"`
 	Comment []string        `json:"comment,omitempty"`
 
-	// Last marks the last item. A handler sets it on its terminal item. A stop that arrives after that item is then
+	// Last marks the last item. A handler sets Last on its terminal item. A stop that arrives after that item is then
 	// not counted as a cancellation.
 	Last bool `json:"-"`
-	// More means that the next item is available without waiting. If a handler sets it, both items are sent in one
+	// More means that the next item is available without waiting. If a handler sets More, both items are sent in one
 	// write. More is also set for callers.
 	More bool `json:"-"`
 	// At is when the item's frame was read. At is set for callers.

@@ -13,7 +13,7 @@ import (
 )
 
 // sharedHeader is the header of a request with the subject of shared connections, which carry the response streams of
-// several calls of a caller. Other implementations of workers ignore it and connect for each call.
+// several calls of a caller. Other implementations of workers ignore the header and connect for each call.
 const sharedHeader = "x-replay-shared-stream"
 
 // callerID identifies a caller by its address and the subject of its shared connections.

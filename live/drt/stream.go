@@ -46,7 +46,7 @@ type Stream struct {
 	unwanted atomic.Bool // the caller has left
 	closed   chan struct{}
 	once     sync.Once
-	onEnd    []func(error) // called in reverse order
+	onEnd    []func(error) // functions that run in reverse order at the end
 	onFirst  func()        // may be nil
 	began    bool          // an item has arrived
 	sent     time.Time

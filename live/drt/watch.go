@@ -88,8 +88,8 @@ func (w *etcdWatch[T]) listKeys(ctx context.Context) error {
 	return nil
 }
 
-// isOtherHistory reports whether the answer comes from an etcd that has lost or replaced its data: the cluster
-// differs, its revision is lower, or a known key was created at another old revision.
+// isOtherHistory reports whether the answer comes from an etcd that has lost or replaced its data. In this case the
+// cluster differs, its revision is lower, or a known key was created at another old revision.
 func (w *etcdWatch[T]) isOtherHistory(r *clientv3.GetResponse) bool {
 	if w.revision == 0 {
 		return false

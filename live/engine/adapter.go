@@ -58,8 +58,8 @@ func NewAdapter(e Engine, o AdapterOptions) *Adapter {
 }
 
 // Generate serves a request. Errors, returned or yielded, are *Error of a Backend type. A yielded error or a chunk
-// with a finish reason is the last element. The sequence can be read once. A caller that does not read it must end
-// ctx.
+// with a finish reason is the last element. The sequence can be read once. A caller that does not read the sequence
+// must end ctx.
 //
 // metadata is the headers of the request. Abort is called when rc is stopped or killed. The engine's ctx ends with
 // the sequence, with ctx, and when rc is killed.

@@ -53,7 +53,7 @@ func TestAborts(t *testing.T) {
 }
 
 // On a decode worker, Abort is called after the first token, which is yielded or reported by NotifyFirstToken.
-// Without a first token it is not called.
+// Without a first token Abort is not called.
 func TestDecodeAborts(t *testing.T) {
 	rq := request()
 	rq.PrefillResult = &PrefillResult{}

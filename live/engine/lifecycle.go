@@ -176,8 +176,8 @@ func (w *Worker) leaveDiscovery() {
 	}
 }
 
-// drainRequests waits for the requests in flight. First it drains the engine. Then drainRequests waits for the
-// remaining requests, at most half of the remaining time.
+// drainRequests waits for the requests in flight. First drainRequests drains the engine. Then drainRequests waits for
+// the remaining requests, at most half of the remaining time.
 func (w *Worker) drainRequests(ctx context.Context) {
 	began := time.Now()
 	ctx, release := context.WithDeadline(ctx, w.until)

@@ -119,7 +119,7 @@ func sleepControls() []string { return []string{"sleep", "release_memory_occupat
 func wakeControls() []string  { return []string{"wake_up", "resume_memory_occupation"} }
 
 // Control passes a control to the engine, one at a time. Before a sleep control, the worker is unregistered. After a
-// wake control, it is registered again.
+// wake control, the worker is registered again.
 func (w *Worker) Control(ctx context.Context, name string, body []byte) (answer []byte, err error) {
 	var names []string
 	c, ok := w.engine.(ControlledEngine)

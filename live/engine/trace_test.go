@@ -30,7 +30,7 @@ func attributes(s tracetest.SpanStub) map[string]any {
 }
 
 // The span of a request has its outcome. The first chunk with tokens links to the span. On prefill workers the
-// terminal links to it if no chunk had tokens.
+// terminal links to the span if no chunk had tokens.
 func TestSpansOfOutcomes(t *testing.T) {
 	stream := func(chunks ...*Chunk) func(context.Context, *Request, GenContext, func(*Chunk, error) bool) {
 		return func(_ context.Context, _ *Request, _ GenContext, yield func(*Chunk, error) bool) {

@@ -86,8 +86,8 @@ type Error struct {
 	Message string
 	Cause   error // may be nil
 
-	// origin is the error that From converted. errors.Is and errors.As use it instead of Cause. origin is not sent
-	// over the wire.
+	// origin is the error that From converted. errors.Is and errors.As use origin instead of Cause. origin is not
+	// sent over the wire.
 	origin error
 }
 

@@ -122,7 +122,7 @@ func TestKeptAnswers(t *testing.T) {
 	}
 }
 
-// The bodies of all requests in flight have a limit. A request above it gets 503 with Retry-After.
+// The bodies of all requests in flight have a limit. A request above this limit gets 503 with Retry-After.
 func TestPending(t *testing.T) {
 	hold := make(chan struct{})
 	f := &fake{answer: func(_ context.Context, _ cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {

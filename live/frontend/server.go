@@ -202,8 +202,8 @@ func (s *Server) Serve(l net.Listener) error {
 // farewell is the time for clients to receive the error of their killed requests.
 const farewell = 2 * time.Second
 
-// Shutdown accepts no more requests and waits for the requests in flight. If ctx ends first, Shutdown kills them, and
-// their clients receive an error.
+// Shutdown accepts no more requests and waits for the requests in flight. If ctx ends first, Shutdown kills the
+// requests in flight, and their clients receive an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err == nil {

@@ -163,7 +163,7 @@ const (
 	healPauses = 50 // pause between later requests for all batches, in units of Retry
 )
 
-// askRepeatedly requests all batches from a number on, with retries. If all attempts fail, it sets holes.
+// askRepeatedly requests all batches from a number on, with retries. If all attempts fail, askRepeatedly sets holes.
 func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bool) {
 	for n, pause := 0, s.options.Retry/2; n < attempts && ctx.Err() == nil; n, pause = n+1, 2*pause {
 		if n > 0 {

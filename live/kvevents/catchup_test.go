@@ -174,8 +174,8 @@ func TestHeals(t *testing.T) {
 	})
 }
 
-// A publisher without snapshots may answer with later batches than requested. The subscriber applies them and reports
-// the missing batches.
+// A publisher without snapshots may answer with later batches than requested. The subscriber applies the later
+// batches and reports the missing batches.
 func TestPublisherWithoutSnapshots(t *testing.T) {
 	p := newScript(t)
 	x := NewIndex(nil)

@@ -42,7 +42,7 @@ type TeeOptions struct {
 	// dropped, which leaves no gap in the sequence numbers.
 	QueueEvents int
 	// HighWater is the maximum number of messages that wait for a subscriber, default 100,000. The subscriber misses
-	// further messages, and can request them.
+	// further messages, and can request the missed batches.
 	HighWater int
 	// Fault, if not nil, returns whether subscribers miss the next batch, and its delay. The replay socket has all
 	// batches.

@@ -25,7 +25,7 @@ const longestRefusal = 512
 func refusalOf(c net.Conn, line string) error {
 	if !strings.Contains(line, "\n") {
 		_ = c.SetReadDeadline(time.Now().Add(time.Second))
-		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // up to its end
+		rest, _ := io.ReadAll(io.LimitReader(c, longestRefusal)) // the rest of the refusal, up to its end
 		line += string(rest)
 	}
 	line, _, _ = strings.Cut(line, "\n")

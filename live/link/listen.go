@@ -22,8 +22,8 @@ const (
 	noCertificate = "no_certificate"
 )
 
-// Listen listens at an address. Outside loopback it authenticates the connections. what names the listener in errors
-// and metrics. The listener closes new connections while most connections are open; 0: no limit.
+// Listen listens at an address. Outside loopback the listener authenticates the connections. what names the listener
+// in errors and metrics. The listener closes new connections while most connections are open; 0: no limit.
 func (l *Links) Listen(what, address string, most int) (*tcp.Server, error) {
 	at, err := listen.Open(what, address, l.missing())
 	if err != nil {
@@ -112,8 +112,8 @@ func sayRefusal(c net.Conn, why error) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 1<<20))
 }
 
-// HTTP returns a listener for an HTTP server, and a middleware for its handler. Outside loopback it requires
-// certificates, or the token as Authorization: Bearer. The paths in open need no token.
+// HTTP returns a listener for an HTTP server, and a middleware for its handler. Outside loopback the listener
+// requires certificates, or the token as Authorization: Bearer. The paths in open need no token.
 func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(http.Handler) http.Handler, error) {
 	s, err := listen.Open(what, address, l.missing())
 	if err != nil {

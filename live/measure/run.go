@@ -61,7 +61,7 @@ type Row struct {
 
 	// Blocks are the ids of the prompt's blocks, for the trace only.
 	Blocks []uint64 `json:"-"`
-	// Asked is the requested number of tokens. The trace uses it if there are no output tokens.
+	// Asked is the requested number of tokens. The trace uses Asked if there are no output tokens.
 	Asked int `json:"-"`
 }
 
@@ -252,7 +252,8 @@ func (r *Run) writeLines(rows, trace []byte) error {
 	return nil
 }
 
-// writeWhole writes lines at the end of a file of this size. If the write fails, it removes the partial lines.
+// writeWhole writes lines at the end of a file of this size. If the write fails, writeWhole removes the partial
+// lines.
 func writeWhole(f *os.File, size int64, lines []byte) error {
 	_, err := f.WriteAt(lines, size)
 	if err != nil {

@@ -170,7 +170,7 @@ func (g *generation) awaitPrefill() error {
 	return rendezvous.Await(ctx, at.Host, at.Port, at.Room, g.engine.options.Rendezvous)
 }
 
-// submitRequest adds the request to the scheduler. leave removes it.
+// submitRequest adds the request to the scheduler. leave removes the request.
 func (g *generation) submitRequest() (leave func(), err error) {
 	e := g.engine
 	q := &sim.Request{ID: sim.RequestID(e.ids.Add(1)), InputTokens: len(g.rq.TokenIDs), OutputTokens: g.max}

@@ -1,6 +1,6 @@
 // Package openai implements OpenAI's API without its HTTP part. The package parses completion and chat requests,
-// makes engine requests of them, and writes responses, events and errors. If OpenAI and vLLM's server differ, it
-// follows vLLM's server.
+// makes engine requests of them, and writes responses, events and errors. If OpenAI and vLLM's server differ, the
+// package follows vLLM's server.
 //
 // A server parses a body (Parse), finds the model and fits the request to it (Fit). Then the server calls an
 // engine.Target (Answer.Generate) and writes the pieces (the Append methods of Answer).

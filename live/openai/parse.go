@@ -131,7 +131,7 @@ func (r *Request) readSampling(f *fields) error {
 	return nil
 }
 
-// refuseUnknowing rejects parameters that require a real model. A simulated engine cannot follow them.
+// refuseUnknowing rejects parameters that require a real model. A simulated engine cannot follow such parameters.
 func (r *Request) refuseUnknowing(f *fields) error {
 	const why = "the engine is simulated and draws its tokens at random"
 	var bias map[string]json.RawMessage

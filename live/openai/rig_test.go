@@ -16,7 +16,7 @@ import (
 
 // drawing is an engine that draws words from the seed and the prompt.
 type drawing struct {
-	script  []uint32     // tokens that it generates repeatedly, if any
+	script  []uint32     // tokens that the engine generates repeatedly, if any
 	batch   int          // tokens per chunk; default 1
 	stopped atomic.Int32 // number of requests that were stopped before their end
 	asked   atomic.Int32

@@ -5,7 +5,7 @@ import (
 )
 
 // TokenizeRequest requests the tokens of a text or of a chat. OpenAI's API has no such request. vLLM's server serves
-// it at /tokenize.
+// tokenize requests at /tokenize.
 type TokenizeRequest struct {
 	Model   string // "": the request names no model
 	Tokens  []uint32
@@ -58,7 +58,7 @@ func (t *TokenizeRequest) Texts() []string {
 	return texts
 }
 
-// DetokenizeRequest requests the text of tokens. vLLM's server serves it at /detokenize.
+// DetokenizeRequest requests the text of tokens. vLLM's server serves detokenize requests at /detokenize.
 type DetokenizeRequest struct {
 	Model  string // "": the request names no model
 	Tokens []uint32

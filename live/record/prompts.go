@@ -18,7 +18,7 @@ import (
 // minKey is the minimum number of bytes of a key.
 const minKey = 32
 
-// ReadKey reads a key from a file. If the path is "", it returns a random key.
+// ReadKey reads a key from a file. If the path is "", ReadKey returns a random key.
 func ReadKey(path string) ([]byte, error) {
 	if path == "" {
 		key := make([]byte, minKey)

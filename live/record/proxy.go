@@ -140,8 +140,8 @@ func (p *Proxy) Serve(l net.Listener) error {
 	return nil
 }
 
-// Shutdown stops accepting requests and waits for the requests in flight. If ctx ends first, it aborts them.
-// Afterwards the run contains all of them.
+// Shutdown stops accepting requests and waits for the requests in flight. If ctx ends first, Shutdown aborts the
+// requests in flight. Afterwards the run contains all requests.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	err := p.server.Shutdown(ctx)
 	if err != nil {

@@ -40,8 +40,8 @@ type Catalog struct {
 	seen    func(model string)
 }
 
-// Follow starts to follow the model cards of a cluster. If seen is not nil, it is called once for each model name.
-// The catalog is open until Close.
+// Follow starts to follow the model cards of a cluster. Follow calls seen, if seen is not nil, once for each model
+// name. The catalog is open until Close.
 func Follow(ctx context.Context, rt *drt.Runtime, o Options, seen func(model string)) (*Catalog, error) {
 	cards, err := rt.Cards(ctx)
 	if err != nil {

@@ -86,18 +86,18 @@ func newPicker(name policy.Name, o *Options, blockTokens, batchedTokens int) (*p
 	return p, nil
 }
 
-// Sequence returns the sequence hashes of the prompt of a request. The dispatcher calls it while p.mu is held.
+// Sequence returns the sequence hashes of the prompt of a request. The dispatcher calls Sequence while p.mu is held.
 func (p *picker) Sequence(id sim.RequestID) []uint64 { return p.tickets[id].sequence }
 
 // Cached returns the workers with cached blocks of the prompt of a request, and their number of blocks. The
-// dispatcher calls it while p.mu is held.
+// dispatcher calls Cached while p.mu is held.
 func (p *picker) Cached(id sim.RequestID) []router.Match { return p.tickets[id].cached }
 
 // errClosed reports that a picker was closed.
 var errClosed = errors.New("the router is closed")
 
 // pickWorker chooses one of the available workers, which must be in ascending order. While the policy queues the
-// request, it waits until ctx or rc ends.
+// request, pickWorker waits until ctx or rc ends.
 func (p *picker) pickWorker(ctx context.Context, rc cancel.Context, a ask, available []uint64) (drt.Choice, error) {
 	t := p.newTicket(a)
 	if err := p.routeTicket(t, available); err != nil {
@@ -247,7 +247,7 @@ func (p *picker) numberOf(name uint64) sim.WorkerID {
 }
 
 // unusedNumber returns an id that is free: its worker is no candidate, is not followed and has no requests. If no id
-// is free, it returns a new id.
+// is free, unusedNumber returns a new id.
 func (p *picker) unusedNumber() sim.WorkerID {
 	fresh := sim.WorkerID(len(p.worker))
 	if p.router.Queued() > 0 {

@@ -135,7 +135,7 @@ func TestPickByCache(t *testing.T) {
 	}
 }
 
-// A request waits while every worker is busy. The router places it when a worker becomes free.
+// A request waits while every worker is busy. The router places the request when a worker becomes free.
 func TestPickHolds(t *testing.T) {
 	p := newTestPicker(t, `{"router_queue_threshold":1}`)
 	queued := func() int {

@@ -101,7 +101,7 @@ func (s *Server) holdConn(c net.Conn) bool {
 	return true
 }
 
-// Release removes a connection from the server, which then does not close it. The caller must close it.
+// Release removes a connection from the server, which then does not close it. The caller must close the connection.
 func (s *Server) Release(c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

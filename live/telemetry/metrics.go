@@ -34,7 +34,7 @@ func (m *Metrics) Register(collector any) error {
 // Name is the origin of metrics. The fields of a Name are labels.
 type Name struct {
 	Namespace, Component, Endpoint string
-	// WorkerID, if not 0, is the label worker_id. Within one Metrics, either all names have it or none.
+	// WorkerID, if not 0, is the label worker_id. Within one Metrics, either all names have a WorkerID or none.
 	WorkerID uint64
 }
 

@@ -1,5 +1,5 @@
 // Package vllm serves a simulated engine like vLLM's server: over HTTP, with OpenAI's API and vLLM's metrics. The
-// server requires neither etcd nor NATS. Gateways and endpoint pickers treat it as vLLM.
+// server requires neither etcd nor NATS. Gateways and endpoint pickers treat the server as vLLM.
 //
 // Read vllm.go, then handlers.go.
 package vllm

@@ -16,8 +16,8 @@ import (
 	"github.com/replay-llm/replay/tools/stopwatch"
 )
 
-// jointFit is a fit of replay calibrate to several runs of one server. replay validate judges it by these runs and by
-// further runs.
+// jointFit is a fit of replay calibrate to several runs of one server. replay validate judges the fit by these runs
+// and by further runs.
 type jointFit struct {
 	name   string
 	folder string   // folder of the runs, below the folder of data

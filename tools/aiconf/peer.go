@@ -107,8 +107,8 @@ func askPeer(ctx context.Context, q *question, program, dir string) (a, plain *a
 	return a, plain, err
 }
 
-// readResults reads the configurations of an experiment. For each tensor parallelism it keeps the best configuration
-// within the limits.
+// readResults reads the configurations of an experiment. For each tensor parallelism readResults keeps the best
+// configuration within the limits.
 func (q *question) readResults(text []byte, into map[int]rate) error {
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) == 0 {

@@ -11,7 +11,7 @@ type stable struct {
 	names []string // stable names; none: all exported names
 }
 
-// listPackages returns the stable packages. docs/api.md has a row for each of them.
+// listPackages returns the stable packages. docs/api.md has a row for each stable package.
 func listPackages() []stable {
 	return []stable{
 		{path: "replay"},

@@ -52,7 +52,7 @@ type bench struct {
 	status io.Writer // receives the progress
 }
 
-// newBench returns a measurement with a default number of repetitions for -pairs. unit describes them.
+// newBench returns a measurement with a default number of repetitions for -pairs. unit describes the repetitions.
 func newBench(name string, pairs int, unit string, out, status io.Writer) *bench {
 	b := &bench{flags: flag.NewFlagSet(name, flag.ContinueOnError), out: out, status: status}
 	b.flags.SetOutput(status)

@@ -120,8 +120,8 @@ func (o *outcome) isFaster(other *outcome, f figure) bool {
 	return o.took[f] < other.took[f]
 }
 
-// tracePath returns a file with the given number of requests, and creates it if needed. If requests is 0, it returns
-// the unchanged trace.
+// tracePath returns a file with the given number of requests, and creates it if needed. If requests is 0, tracePath
+// returns the unchanged trace.
 func (c *comparison) tracePath(s row.Source, requests int) (string, error) {
 	if s == row.Synthetic {
 		return "", nil

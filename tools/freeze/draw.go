@@ -184,7 +184,7 @@ func (s *sketch) drawHelp() []string {
 		{misspellWord(s.Rand, v.name)}})
 }
 
-// drawLine draws a line with a flag. If the flag is "", it selects a flag of the corpus line.
+// drawLine draws a line with a flag. If the flag is "", drawLine selects a flag of the corpus line.
 func (s *sketch) drawLine(flag string) {
 	s.drawBase(flag)
 	if flag == "" && len(s.parts) > 0 {

@@ -29,8 +29,8 @@ type filter struct {
 	out  func(r *Row) bool
 }
 
-// listFilters returns the filters in their order. internal/accuracy/tables.txt lists them too. The filters were fixed
-// before the first fit.
+// listFilters returns the filters in their order. internal/accuracy/tables.txt lists the filters too. The filters
+// were fixed before the first fit.
 func listFilters(sources map[string]int) []filter {
 	deepSeek := func(r *Row) bool { return strings.Contains(r.Model, "DeepSeek") }
 	return []filter{

@@ -3,10 +3,10 @@
 //
 //	go run ./tools/judge [-samples silicon_sample.csv] [-write docs/accuracy.md] [-rows FILE]
 //
-// The file is part of NVIDIA's aiconfigurator-core. The repository has 60 rows of it. Without -samples, the tool
-// reads the file of the optional data, or these rows. With -write, the rows replace those of internal/accuracy, and
-// the tables replace those of a document. -write requires the whole file. With -rows, the errors of single servers
-// are written to a CSV file.
+// The file of samples is part of NVIDIA's aiconfigurator-core. The repository has 60 rows of this file. Without
+// -samples, the tool reads the file of the optional data, or these rows. With -write, the rows replace those of
+// internal/accuracy, and the tables replace those of a document. -write requires the whole file. With -rows, the
+// errors of single servers are written to a CSV file.
 //
 // Read read.go (a row), filter.go (dropped rows), replay.go (the replay of a row), stats.go, groups.go, parts.go,
 // constants.go and frontend.go (fits), rows.go, then main.go.

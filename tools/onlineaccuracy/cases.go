@@ -20,7 +20,7 @@ type trial struct {
 }
 
 // bounds are the maximum differences between a run in real time and its twin on the logical clock. A difference is a
-// share of the twin's value. If a bound in ms is higher, it applies instead.
+// share of the twin's value. If a bound in ms is higher, the bound in ms applies instead.
 type bounds struct {
 	duration, ttft, ttftMS, itl, itlMS float64
 	e2e, reuse                         float64

@@ -98,7 +98,7 @@ func listSpeedups() map[string]string {
 // mostRequests is the maximum number of requests of a trace, since the exhaustive plans take thousands of replays.
 const mostRequests = 400
 
-// flags returns the flags of both plans. The seats are fixed, since the search ties them to small budgets.
+// flags returns the flags of both plans. The number of seats is fixed, since the search ties seats to small budgets.
 func (q *question) flags(dir string) []string {
 	return []string{
 		"plan", filepath.Join(dir, q.trace+".jsonl"), "--speedup", listSpeedups()[q.trace], "--slo", q.slo, "--gpu", q.gpu, "--model", q.model, "--max-num-seqs", "256", "--max-workers", "32",

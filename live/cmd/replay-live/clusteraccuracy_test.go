@@ -9,7 +9,7 @@ import (
 )
 
 // A replay on processes has the same counts and a similar duration as the replay on the logical clock. The test uses
-// the median of several runs, because other processes disturb them.
+// the median of several runs, because other processes disturb the runs.
 func TestClusterAccuracy(t *testing.T) {
 	clusterRequest(t)
 	t.Setenv(asProgram, "1")

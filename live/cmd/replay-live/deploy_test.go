@@ -47,7 +47,7 @@ func readYAML(t *testing.T, name string, to any) {
 	}
 }
 
-// commands returns the commands of this program's services that start with word. commandHere adapts them, and
+// commands returns the commands of this program's services that start with word. commandHere adapts the commands, and
 // replaces the service's own name by localhost.
 func (c *composed) commands(word string) (all [][]string) {
 	for name, s := range c.Services {

@@ -25,10 +25,10 @@ var (
 	soakSeed = flag.Uint64("fleet-seed", 1, "`number` from which the faults of -fleet-soak are drawn")
 )
 
-// A fleet of workers behind a frontend survives random faults under load: killed and stopped workers, a stopped
-// frontend, cuts, kills and restarts of etcd and NATS, a full disk. Every request ends in one terminal event or a
-// typed error. The index equals the KV caches of the workers, memory is limited, and no goroutine of a request is
-// left.
+// A fleet of workers behind a frontend survives random faults under load. Faults are killed and stopped workers, a
+// stopped frontend, cuts, kills and restarts of etcd and NATS, and a full disk. Every request ends in one terminal
+// event or a typed error. The index equals the KV caches of the workers, memory is limited, and no goroutine of a
+// request is left.
 func TestFleetSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: it takes half a minute under the race detector")

@@ -12,7 +12,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// Without etcd, workers have the addresses of --static or a shared subject. A frontend and a replay call them.
+// Without etcd, workers have the addresses of --static or a shared subject. A frontend and a replay call these
+// workers.
 func TestStaticDiscovery(t *testing.T) {
 	t.Parallel()
 	c := newCompound(t)

@@ -28,8 +28,8 @@ func (o *SubOptions) setDefaults() {
 	o.RetryMost = cmp.Or(max(o.RetryMost, 0), 5*time.Second)
 }
 
-// Sub is a SUB socket that follows one publisher, and reconnects whenever the connection is lost. Deliveries are
-// queued until Receive returns them. While more than 64 MiB are queued, the connection is not read.
+// Sub is a SUB socket that follows one publisher, and reconnects whenever the connection is lost. A Sub queues
+// deliveries until Receive returns them. While more than 64 MiB are queued, the connection is not read.
 type Sub struct {
 	endpoint string
 	topic    string

@@ -1,5 +1,6 @@
-// Package bench measures the cost of tokens and requests on servers without a model: replay-live vllm, replay-live's
-// frontend with a worker behind etcd and NATS, a plain fake in FastAPI, and guidellm's mock server.
+// Package bench measures the cost of tokens and requests on servers without a model. The servers are replay-live
+// vllm, replay-live's frontend with a worker behind etcd and NATS, a plain fake in FastAPI, and guidellm's mock
+// server.
 //
 // The cost is the processor time of all processes of a server, without the client. Read main_test.go,
 // servers_test.go, load_test.go, stamps_test.go.
