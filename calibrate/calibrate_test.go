@@ -28,7 +28,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// truth returns the parameters of a simulated server. Fits must find them again.
+// truth returns the parameters of a simulated server. Fits must find these parameters again.
 func truth() timing.Parameters {
 	return timing.Parameters{Weights: 9e-3, Token: 60e-6, Context: 0.05e-6, Mixed: 0.08e-6, Knee: 2}
 }

@@ -123,7 +123,7 @@ func (r *Result) noteSpreads(trials []*trial) {
 }
 
 // refitParts returns the standard deviations of the logarithms of parameters between fits to pieces of runs. In these
-// fits, the data sheets do not determine what a piece leaves open.
+// fits, parameters that a piece does not determine are not drawn to the data sheets.
 func refitParts(ctx context.Context, trials []*trial, f *fitted) ([]float64, error) {
 	if trials[0].sim.rules.Reference() { // the descent by Newton's method does not support these rules
 		return nil, nil

@@ -30,8 +30,8 @@ type routing struct {
 
 // FindEvents finds whether the router of the run received the KV events of its servers. FindEvents replays the run
 // with events and without them. Events count as lost if only the second replay explains the load of the servers or
-// the times per token. If the run is not clear about this, the assumption in m stays, which can come from a profile
-// of the same servers. FindEvents returns the replay that corresponds to the result.
+// the times per token. If neither replay is clearly better, the assumption in m stays. This assumption can come from
+// a profile of the same servers. FindEvents returns the replay that corresponds to the result.
 func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)) (*harness.Result, error) {
 	var results [2]*harness.Result
 	for i, unheard := range []bool{false, true} {
@@ -221,9 +221,9 @@ func distanceOfShares(a, b []float64) float64 {
 	return off
 }
 
-// findEvents finds for each run with a known router whether the router received KV events. Runs with known shares of
-// servers come first. The result for runs with known shares is the assumption for the other runs with the same
-// router, and for the profile.
+// findEvents finds for each run with a known router whether the router received KV events. findEvents starts with the
+// runs that have known shares of servers. The result for runs with known shares is the assumption for the other runs
+// with the same router, and for the profile.
 func findEvents(runs []*Measured, o Options, p *timing.Profile) error {
 	for _, own := range []bool{true, false} {
 		for i, m := range runs {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// clientRuns returns runs of one simulated server at two loads. A client with a delay of 20 ms measured them.
+// clientRuns returns runs of one simulated server at two loads. A client with a delay of 20 ms measured the runs.
 func clientRuns(t *testing.T) []*Measured {
 	t.Helper()
 	var all []*Measured

@@ -40,8 +40,8 @@ func pair() (*Measured, *Outcome) {
 	return m, &Outcome{First: []float64{1.05, 2}, Last: []float64{3.15, 2}}
 }
 
-// TestLoss compares the loss with one computed by hand. The loss has the robust errors of requests in twentieths, and
-// the squared errors of the means in hundredths.
+// TestLoss compares the loss with a value computed by hand. The loss has the robust errors of requests in twentieths,
+// and the squared errors of the means in hundredths.
 func TestLoss(t *testing.T) {
 	m, out := pair()
 	target := newTarget(m, []int{0, 1})
@@ -145,7 +145,7 @@ func TestDampedStep(t *testing.T) {
 	}
 }
 
-// TestSandwich compares the spread of one parameter with one computed by hand, for two requests in one block.
+// TestSandwich compares the spread of a parameter with a value computed by hand, for two requests in one block.
 func TestSandwich(t *testing.T) {
 	form := plainForms()[0]
 	form.Fields = form.Fields[:1]

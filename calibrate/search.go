@@ -304,8 +304,8 @@ func (s *search) findCandidate() candidate {
 	}
 }
 
-// firstOf returns the start value of the last parameter of a wider form. For experts, it is the value of the weights,
-// which included them. Otherwise it is the start.
+// firstOf returns the start value of the last parameter of a wider form. Experts begin at the value of the weights,
+// which included the experts. All other parameters begin at the start.
 func (c *candidate) firstOf(wider *Form) float64 {
 	if wider.Fields[len(wider.Fields)-1] == expertsField {
 		return c.u[slices.Index(c.form.Fields, denseField)]

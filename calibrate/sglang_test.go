@@ -138,7 +138,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestBadTurns checks that missing settings of turns are requested, and that errors name the place.
+// TestBadTurns checks that missing settings of turns are requested, and that errors name the file and the line.
 func TestBadTurns(t *testing.T) {
 	rows := []map[string]any{{"isl": 100, "osl": 10, "ttft_ms": 5, "e2e_ms": 50}}
 	good := slices.Repeat(rows, 30)

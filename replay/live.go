@@ -15,7 +15,7 @@ import (
 
 // Live configures a replay in real time.
 type Live struct {
-	// TwoPools allows separate prefill and decode workers. The reference supports them only on a logical clock.
+	// TwoPools allows separate prefill and decode workers. The reference supports two pools only on a logical clock.
 	TwoPools bool
 	online.Pace
 }

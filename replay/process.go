@@ -97,7 +97,8 @@ func (s *Spec) refuseScalers(where string) error {
 	return nil
 }
 
-// end ends the programs. After a run without an error it closes them, after an error it kills them.
+// end ends the programs. After a run without an error, end closes the programs. After an error, end kills the
+// programs.
 func (p *processes) end(ran error) error {
 	for _, one := range p.running {
 		if ran != nil {

@@ -135,7 +135,7 @@ func (s *Spec) checkMode() error {
 }
 
 // Recorded returns the settings for run directories, with defaults filled in. Keys are the names of the fields, or
-// the tag record. Digests are computed from them.
+// the tag record. Digests are computed from these settings.
 func (s Spec) Recorded() any {
 	type fields Spec
 	s.Router = s.Choice()

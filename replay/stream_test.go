@@ -25,8 +25,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// writeRandomTrace writes requests with shared prompts. Some of them are up to disorder ms earlier than a row above
-// them.
+// writeRandomTrace writes requests with shared prompts. Some requests are up to disorder ms earlier than a row above.
 func writeRandomTrace(t *testing.T, rng *rand.Rand, requests, contents int, disorder float64) string {
 	t.Helper()
 	type row struct {

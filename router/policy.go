@@ -120,7 +120,7 @@ type Choice struct {
 }
 
 // Router is a Dispatcher, or its substitute in a test. Methods that place requests append the placements to dst, in
-// order. The caller must carry them out at once, in that order. Instants must not decrease.
+// order. The caller must execute the placements at once, in that order. Instants must not decrease.
 type Router interface {
 	// Route places or holds a request that arrives now.
 	Route(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error)

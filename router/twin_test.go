@@ -26,7 +26,7 @@ func (s shape) String() string {
 var shapes = []shape{{4, 4, false}, {8, 1, false}, {12, 3, false}, {6, 4, false}, {4, 6, false}, {4, 4, true}, {8, 1, true}}
 
 // prompts draws prompts with few different ids and any length, so that they share long prefixes. Unused prompts
-// between them make paths cross many pages.
+// between the returned prompts make paths cross many pages.
 func prompts(r *rand.Rand, s shape, count int) ([]prompt.Prompt, *prompt.Tree) {
 	tree := prompt.NewTree(s.trace, s.block, prompt.Options{Joined: s.joined})
 	var lists [][]uint64

@@ -26,7 +26,7 @@ type Counts struct {
 	settings                                      tree
 }
 
-// counterNames returns the names of all counters. vLLM's names come first, including older ones, then SGLang's.
+// counterNames returns the names of all counters: vLLM's names, including older ones, then SGLang's.
 func (c *Counts) counterNames() []struct {
 	to    *float64
 	names []string

@@ -34,7 +34,7 @@ func TestReadRecorded(t *testing.T) {
 	}
 }
 
-// TestBadRecorded checks that invalid rows are refused with their place.
+// TestBadRecorded checks that errors about invalid rows name the file and the line.
 func TestBadRecorded(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"arrival_time":5,`, "", "measured.jsonl:1: arrival_time or last_token_ts is missing"},

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestResultsAsFiles checks that a file of a load generator is a run. A file that lacks something is refused with the
-// name of what is missing.
+// TestResultsAsFiles checks that a file of a load generator is a run. A file that lacks a list or a record is
+// refused, and the error names what is missing.
 func TestResultsAsFiles(t *testing.T) {
 	list := func(value string) string { return "[" + strings.Repeat(value+",", 19) + value + "]" }
 	starts := make([]string, 20)

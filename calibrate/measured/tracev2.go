@@ -49,7 +49,7 @@ func (r *tableRow) number(name string) (int64, error) {
 // traceTable holds the content of a TraceV2 table.
 type traceTable struct {
 	requests []Request
-	shapes   []prefixShape // by place
+	shapes   []prefixShape // by index of the request
 	failed   int
 	least    int64   // number of the first request; -1: requests have no numbers
 	begin    float64 // s from the start of the workload to the first request

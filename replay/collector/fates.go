@@ -161,8 +161,9 @@ func (c *Collector) TimeOut(id sim.RequestID) {
 	c.fates.fateOf(id).TimedOut++
 }
 
-// Resend records that a request has left the cluster and will be retried by its client. If an event removed it, it
-// also counts as retried by the event. gained is the number of tokens that it gained on its latest worker.
+// Resend records that a request has left the cluster and will be retried by its client. If an event removed the
+// request, the request also counts as retried by the event. gained is the number of tokens that it gained on its
+// latest worker.
 func (c *Collector) Resend(id sim.RequestID, gained, event int) {
 	f := c.fates.fateOf(id)
 	f.Resent++

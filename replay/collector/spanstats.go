@@ -100,8 +100,8 @@ func (s *spans) total() *spanTotal {
 
 func newSpanTotal() *spanTotal { return &spanTotal{least: math.MaxInt64, leastAbove: math.MaxInt64} }
 
-// addSpan adds latencies that weight requests had. addSpan adds latencies one by one if they differ by 2^28 ns or
-// more, or if 0 is among them.
+// addSpan adds latencies, each of them weight times. addSpan adds single latencies, not runs, if they differ by 2^28 ns
+// or more, or if one of them is 0.
 func (t *spanTotal) addSpan(nanos []int64, weight int64) {
 	least, most := nanos[0], nanos[0]
 	for _, n := range nanos {

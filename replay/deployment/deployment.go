@@ -24,7 +24,7 @@ type Setting struct {
 	Help    string
 }
 
-// Settings returns all settings that a file may have, in the order of their lines. None of them has a value.
+// Settings returns all settings that a file may have, in the order of their lines. The settings have no values.
 func Settings() (all []Setting) {
 	for _, r := range schema.Placed(listRows()) {
 		all = append(all, Setting{r.Flag, "", r.File.Default, r.File.Help})

@@ -190,7 +190,7 @@ func (a *Args) checkSGLang(compat bool) error {
 	return a.checkBudgets(compat)
 }
 
-// checkBudgets rejects engines that could never admit a request. The reference runs them forever.
+// checkBudgets rejects engines that could never admit a request. The reference runs such engines forever.
 func (a *Args) checkBudgets(compat bool) error {
 	s := &a.SGLang
 	page := fmt.Sprintf("at least block_size, which is %d", a.BlockTokens)

@@ -25,8 +25,8 @@ func TestUsualSettings(t *testing.T) {
 	}
 }
 
-// TestProfileSettings applies the settings of the server that a profile was fitted to. Given settings win, and
-// warnings name them.
+// TestProfileSettings applies the settings of the server that a profile was fitted to. Given settings take precedence
+// over the profile, and warnings name the given settings.
 func TestProfileSettings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"vllm_version":"0.20.2","tensor_parallel_size":1,
@@ -62,7 +62,7 @@ func TestProfileSettings(t *testing.T) {
 }
 
 // TestProfileSettingsTRTLLM applies the engine, its rules and its limits from a profile of TensorRT-LLM. If another
-// engine is requested, none of them applies.
+// engine is requested, no setting of the profile applies.
 func TestProfileSettingsTRTLLM(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "profile.json")
 	text := `{"form":"x","version":1,"parameters":{"weights_s":1},"engine":{"engine":"trtllm","scheduler_profile":"trtllm-1.2","tensor_parallel_size":1,

@@ -59,11 +59,12 @@ type Topology struct {
 
 	// Changes are changes of the cluster during the run, in order of time.
 	Changes []Change
-	// Possible is the changes that copies of a replay support (offline.Fork). Preparing for them changes no result.
+	// Possible is the changes that copies of a replay support (offline.Fork). Preparing for possible changes does not
+	// affect any result.
 	Possible []Change `record:"-"`
 
 	// PreemptedApart counts the cached tokens of a readmitted request separately from prefix cache hits, as vLLM
-	// does. The reference counts them as hits.
+	// does. The reference counts these tokens as hits.
 	PreemptedApart bool `record:"-"`
 
 	Compat bool   // reproduce errors of the reference (docs/differences.md)

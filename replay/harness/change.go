@@ -13,7 +13,7 @@ func (r *Run) SetTopology(t *engines.Topology) {
 }
 
 // ChangeRouter replaces the policies by those of t. ChangeRouter returns the requests that the earlier policies held,
-// in the order in which they would have been placed. The caller must let them enter the pool again.
+// in the order in which they would have been placed. The caller must let these requests enter the pool again.
 func (p *Pool) ChangeRouter(now sim.Time, t *engines.Topology) ([]sim.RequestID, error) {
 	stage := p.Stage.WithTopology(t)
 	policy, admission, err := stage.NewChoosers()

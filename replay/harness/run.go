@@ -282,7 +282,7 @@ type Result struct {
 	// RanOut reports whether all sessions of the workload had started by the end.
 	RanOut bool
 	// Rejected are the requests that were rejected because no engine could run them. A streamed replay keeps only the
-	// first of them.
+	// first rejected request.
 	Rejected []Rejection
 	Reasons  []Reason // number of rejected requests by reason
 	// Incidents are the incidents of the replay, in order of time.

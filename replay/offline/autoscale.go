@@ -29,7 +29,7 @@ type autoscaler struct {
 	done     *harness.Scaling
 }
 
-// gauge is what a worker reports after its latest pass.
+// gauge is the report of a worker after its latest pass.
 type gauge struct {
 	running int
 	kv      float64

@@ -97,7 +97,7 @@ func (w whim) Want(s *autoscale.Signals) int {
 // watcher records the signals that a scaler receives.
 type watcher struct {
 	autoscale.Scaler
-	blind bool // the signals depend on how passes are taken, so it does not record them
+	blind bool // do not record signals, because they depend on how passes are taken
 	seen  *[]autoscale.Signals
 }
 

@@ -5,7 +5,7 @@ import (
 )
 
 // freeSource releases the KV blocks of a request on its prefill worker after their transfer (docs/rules/harness.md,
-// Decode workers that are chosen early). A worker in a pass releases them at the end of the pass.
+// Decode workers that are chosen early). A worker in a pass releases the blocks at the end of the pass.
 func (h *handover) freeSource(t *ticket) {
 	w := t.source
 	if !h.HoldPrefill || w == nil || w.core == nil {
@@ -31,7 +31,7 @@ func (h *handover) freeSource(t *ticket) {
 }
 
 // release releases the KV blocks that w holds for a request that has left. release must be called between two passes.
-// A worker that is gone holds none.
+// A worker that has left the cluster holds no blocks.
 func (w *worker) release(id sim.RequestID) {
 	if w.core != nil && w.core.Release(id) && !w.hung {
 		w.pool.markIdle(w)

@@ -61,7 +61,7 @@ type leaver struct {
 	worker sim.WorkerID
 	gained int      // tokens that it got on this worker
 	last   sim.Time // time of the latest of these tokens
-	then   sequel   // what follows a cancellation
+	then   sequel   // the next step after a cancellation
 	// refused is the reason why its engine has aborted it; nil: not aborted.
 	refused *harness.Rejection
 }

@@ -21,7 +21,7 @@ type literal struct {
 	seq    int
 	events []literalEvent
 	pools  []*literalPool
-	scales []engines.ScaleEvent // still to come
+	scales []engines.ScaleEvent // later than now
 
 	traffic literalTraffic
 }

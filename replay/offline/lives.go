@@ -27,7 +27,7 @@ type life struct {
 	died     bool // the death has not been noticed
 	slowedBy int  // number of the fault that set slow
 
-	returns bool     // restarts after it is gone,
+	returns bool     // restarts after it has left,
 	back    sim.Time // after this time,
 	then    incident // with this incident at its return or final end
 }

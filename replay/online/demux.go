@@ -12,8 +12,8 @@ import (
 )
 
 // Recorder receives the events of a run, from any goroutine and without blocking it. A single goroutine, the demux,
-// records them in the collector. Of the events that are available it records arrivals first, then placements, then
-// admissions, then tokens. Before a worker reports a token of a request, it has reported the admission, and the
+// records the events in the collector. Of the available events, the demux records arrivals first, then placements,
+// then admissions, then tokens. Before a worker reports a token of a request, it has reported the admission, and the
 // driver the arrival.
 type Recorder struct {
 	run  *run

@@ -11,7 +11,7 @@ import (
 //
 // On the logical clock, all passes that end at an instant end before a request arrives at it, and all its requests
 // are placed before a pass begins. In real time, the driver, the demux and the workers wake up some microseconds
-// apart, in any order. Each of them therefore first waits for all actions of the other parties that must precede its
+// apart, in any order. Each party therefore first waits for all actions of the other parties that must precede its
 // action at that instant.
 type instants struct {
 	mu      sync.Mutex

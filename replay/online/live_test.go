@@ -233,8 +233,8 @@ func TestDeadline(t *testing.T) {
 	})
 }
 
-// TestTwoPools checks that prefill workers hand requests over to decode workers. Only tokens of decode workers count,
-// and these come after the transfer.
+// TestTwoPools checks that requests move from prefill workers to decode workers. Only tokens of decode workers count,
+// and all of these tokens follow the transfer.
 func TestTwoPools(t *testing.T) {
 	for _, mode := range []policy.Name{policy.RoundRobin, policy.KV} {
 		c := config(t, 1, line(0, 640, 3, ids(0, 10))+line(1, 640, 1, ids(20, 10))+line(2, 640, 2, ids(0, 10)))

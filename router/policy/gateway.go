@@ -16,7 +16,7 @@ type Gateway struct {
 
 var _ Choice = (*Gateway)(nil)
 
-// GatewaySettings is the settings of policies of gateways. Each policy reads some of them.
+// GatewaySettings is the settings of policies of gateways. Each policy reads some of the settings.
 type GatewaySettings struct {
 	// Gateway is the name of the program. Gateway determines defaults, and rules that differ between programs.
 	Gateway string

@@ -15,7 +15,7 @@ import (
 )
 
 // TestEqualsGateways compares the choices of policies with recorded choices of gateways, request by request. "make
-// gateways" records them:
+// gateways" records the choices:
 //
 //	router policy=NAME workers=N words=BOOL settings=JSON
 //	arrive ID text=TEXT session=N worker=N

@@ -1,6 +1,6 @@
 // Package launch writes the start commands of a cluster of servers: commands of vLLM, SGLang and TensorRT-LLM,
-// manifests of Kubernetes, and graphs of Dynamo. Each of them has its own names of settings. Package deployment can
-// read them.
+// manifests of Kubernetes, and graphs of Dynamo. Each of these outputs has its own names of settings. Package
+// deployment can read the outputs.
 //
 // Read launch.go, then arguments.go, router.go, shell.go, kubernetes.go and dynamo.go.
 package launch
