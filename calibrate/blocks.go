@@ -24,8 +24,8 @@ func (m *Measured) withBlocks(blocks int) *Measured {
 	return m.with(func(s *measured.Settings) { s.Blocks = blocks })
 }
 
-// findBlocks returns the number of KV blocks. If this number is only estimated, it is the one that gives the best fit
-// to the run. The candidates are first 4 % apart around the estimate, then 1 %.
+// findBlocks returns the number of KV blocks. If this number is only estimated, findBlocks returns the number that
+// gives the best fit to the run. The candidates are first 4 % apart around the estimate, then 1 %.
 func findBlocks(ctx context.Context, m *Measured, o Options) (int, error) {
 	if !m.Settings.Estimated {
 		return m.Settings.Blocks, nil

@@ -47,7 +47,8 @@ func (c *Compared) addCounted(m *Measured, result *harness.Result) error {
 }
 
 // judgeCounted compares a replay with the histograms of the servers, for runs with unknown single requests.
-// judgeCounted compares means. For quantiles, it takes the distance from the bucket with the measured quantile.
+// judgeCounted compares means. For quantiles, judgeCounted takes the distance from the bucket with the measured
+// quantile.
 func (m *Measured) judgeCounted(result *harness.Result) ([]Judged, error) {
 	total, err := measured.SumCounted(m.Counted)
 	if err != nil {

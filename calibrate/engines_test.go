@@ -103,8 +103,8 @@ func TestOneEngineInParallel(t *testing.T) {
 	}
 }
 
-// TestLockstep checks that passes in lockstep end together, so an engine waits for the slower one. At their own pace,
-// they do not wait.
+// TestLockstep checks that passes in lockstep end together, so an engine waits for the slower one. Engines at their
+// own pace do not wait.
 func TestLockstep(t *testing.T) {
 	requests := dense(80)
 	_, alone := serve(t, apart(), requests)

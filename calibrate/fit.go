@@ -74,8 +74,8 @@ func (p *part) deciding(chosen []int) []int {
 	return chosen
 }
 
-// splitParts returns all requests. With a holdout, it also returns the requests without the last ones, and the
-// requests without the first ones. The result held has the corresponding held-out requests.
+// splitParts returns all requests. With a holdout, splitParts also returns the requests without the last ones, and
+// the requests without the first ones. The result held has the corresponding held-out requests.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	lead := m.judgedFrom()
 	n := len(m.Requests) - lead
@@ -111,7 +111,8 @@ func (p part) withoutWarmUp(m *Measured) []int {
 	return kept
 }
 
-// judgedIn returns the requests of p for a judgement. If a client measured the run, they do not include the warm-up.
+// judgedIn returns the requests of p for a judgement. If a client measured the run, the result does not include the
+// warm-up.
 func (p part) judgedIn(m *Measured) part {
 	p.left = spell{} // that time has its own judgement
 	if warm := p.withoutWarmUp(m); m.Client && m.Ignored == nil && len(warm) < len(p.chosen) {
@@ -120,7 +121,7 @@ func (p part) judgedIn(m *Measured) part {
 	return p
 }
 
-// Run calibrates to m. When ctx is done, it stops and returns the error of ctx.
+// Run calibrates to m. When ctx is done, Run stops and returns the error of ctx.
 func Run(ctx context.Context, m *Measured, o Options) (*Result, error) {
 	return RunAll(ctx, []*Measured{m}, o)
 }
@@ -135,7 +136,8 @@ func (o *Options) countSteps(total int) (end func()) {
 	}
 }
 
-// RunAll calibrates to several runs of one server together. When ctx is done, it stops and returns the error of ctx.
+// RunAll calibrates to several runs of one server together. When ctx is done, RunAll stops and returns the error of
+// ctx.
 func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if !(o.Holdout >= 0 && o.Holdout < 1) {
 		return nil, fmt.Errorf("holdout is %v, must be a share from 0 to below 1", o.Holdout)

@@ -40,7 +40,7 @@ func (f *Form) isFree(name string) bool {
 	return isOfFrontEnd(name) || f.keeps && (name == passField || name == promptsField)
 }
 
-// scaleParameter multiplies a parameter of the form by factor. If the form does not fit the experts, they are
+// scaleParameter multiplies a parameter of the form by factor. If the form does not fit the experts, the experts are
 // multiplied together with the other weights.
 func (f *Form) scaleParameter(p *timing.Parameters, name string, factor float64) {
 	*parameterOf(p, name) *= factor
@@ -56,7 +56,7 @@ func (f *Form) scaleParameter(p *timing.Parameters, name string, factor float64)
 const tokenField = 1
 
 // plainForms returns the forms to try for a run. The knee depends on how well the GPU reads and multiplies at the
-// same time, and only the run shows it.
+// same time, and only the run shows how well.
 func plainForms() []Form {
 	var all []Form
 	for _, knee := range []int{1, 2, 4} {
@@ -85,7 +85,7 @@ func newForm(knee int, fields, with []string) Form {
 }
 
 // parametersAt returns the start with the form's parameters multiplied by e^u. If the form does not fit the experts,
-// they keep their proportion to the other weights.
+// the experts keep their proportion to the other weights.
 func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parameters {
 	p := timing.Parameters{Graphs: start.Graphs, GraphMode: start.GraphMode, Knee: f.Knee, ExpertShare: start.ExpertShare}
 	if f.keeps {

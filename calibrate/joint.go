@@ -24,7 +24,7 @@ type training struct {
 }
 
 // listTrainings returns the fit to all requests of all runs, then the fits that leave out a part of each run. With
-// several runs, it also returns fits that leave out one whole run each.
+// several runs, listTrainings also returns fits that leave out one whole run each.
 func listTrainings(runs []*Measured, holdout float64) ([]training, error) {
 	var all []training
 	for i, m := range runs {

@@ -133,7 +133,7 @@ func (t *target) residual(k int, simulated, real float64) float64 {
 	return (simulated - real) / real / tolerance
 }
 
-// loss returns the distance between an outcome and the measured run. For each metric, it adds the mean of a robust
+// loss returns the distance between an outcome and the measured run. For each metric, loss adds the mean of a robust
 // error over the requests and the error of the mean. Large errors have little influence on a robust error.
 func (t *target) loss(out *Outcome) float64 {
 	total := 0.0

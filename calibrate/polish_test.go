@@ -50,8 +50,8 @@ func TestPolish(t *testing.T) {
 	}
 }
 
-// TestCheapest checks that the cheapest step corrects the misses. If two parameters have the same effects, it uses
-// the one that costs less.
+// TestCheapest checks that the cheapest step corrects the misses. If two parameters have the same effects, the step
+// changes the one that costs less.
 func TestCheapest(t *testing.T) {
 	curvature := mat.NewSymDense(4, []float64{1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 100})
 	effects := mat.NewDense(3, 4, []float64{1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 2, 0})

@@ -36,7 +36,7 @@ func readKnown(dir string, blocks int, known map[string]any) (*Measured, error) 
 // ReadTimes reads the requests of a run as ReadTimesOf does.
 func ReadTimes(dir string) (*Measured, error) { return ReadTimesOf(dir, 0) }
 
-// ReadTimesOf reads the requests of a run as measured.ReadRequests does. If inFlight is not 0, it is the number of
+// ReadTimesOf reads the requests of a run as measured.ReadRequests does. A value of inFlight above 0 is the number of
 // concurrent requests of a closed loop.
 func ReadTimesOf(dir string, inFlight int) (*Measured, error) {
 	return wrapRun(measured.ReadRequests(dir, inFlight))

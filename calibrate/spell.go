@@ -169,8 +169,8 @@ func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *t
 	return fitPaces(ctx, sims, runs, t, f)
 }
 
-// fitUndisturbed fits to a training. If the fit shows spells of slow servers, it fits once more without them, because
-// the server is not their cause.
+// fitUndisturbed fits to a training. If the fit shows spells of slow servers, fitUndisturbed fits once more without
+// them, because the server is not their cause.
 func fitUndisturbed(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	seen, targets := targetsOf(sims, runs, t.on)
 	f, err := fitTargets(ctx, seen, targets)

@@ -189,7 +189,7 @@ func (o *passes) Pass(_ scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 }
 
 // TestOwnEngineIsObservedAlike checks that observers see the same passes. If vLLM's core takes several passes at
-// once, it compares the state after the last.
+// once, the test compares the state after the last pass.
 func TestOwnEngineIsObservedAlike(t *testing.T) {
 	compared := 0
 	for seed := range uint64(60) {

@@ -20,15 +20,15 @@ type Streams struct {
 	Stdin io.Reader // read when the trace is "-"
 	// Warn, if not nil, is called once for each remarkable property of the trace.
 	Warn func(string)
-	// Progress, if not nil, is called at times with the number of requests that have finished.
+	// Progress, if not nil, is called from time to time with the number of requests that have finished.
 	Progress func(finished, requests int)
 	// Stop, if not nil, is called after each step with the requests so far. An error of Stop ends the replay, and Run
 	// returns this error. Stop is supported on the logical clock, and workers are then simulated one after the other.
 	Stop func(c *collector.Collector, finished int) error
 	// Opened, if not nil, is called with the workload before the replay.
 	Opened func(*loadgen.Workload)
-	// Observer, if not nil, receives all events. With KVEvents, it also receives the events of KV caches (only on the
-	// logical clock).
+	// Observer, if not nil, receives all events. With KVEvents, Observer also receives the events of KV caches (only
+	// on the logical clock).
 	Observer harness.Observer
 	KVEvents bool
 	// Engine, if not nil, makes the engine of each worker, which decides what passes compute. Engine replaces the
@@ -44,14 +44,14 @@ type Streams struct {
 	// of many requests are freed after the start.
 	Once bool
 	// Threads is the maximum number of goroutines that read the trace or simulate; 0: 1. The result does not depend
-	// on it. Only the logical clock uses it for the simulation.
+	// on it. Only the logical clock uses Threads for the simulation.
 	Threads int
 	// Scaler, if not nil, replaces the Kind of the Spec's Autoscale and AutoscaleDecode. The other fields of
 	// Autoscale and AutoscaleDecode also apply: the signals of the scaler and the startup of workers.
 	Scaler autoscale.Scaler
 }
 
-// Run replays s to its end. If ctx is done, it stops early and returns ctx's error.
+// Run replays s to its end. If ctx is done, Run stops early and returns ctx's error.
 func (s *Spec) Run(ctx context.Context, streams Streams) (*harness.Result, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

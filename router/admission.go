@@ -85,7 +85,7 @@ func (l *admissionQueue) remove(id sim.RequestID) {
 func turnedAway(q *sim.Request) Placement { return Placement{Request: q, Worker: None, Second: None} }
 
 // admit routes, holds or sheds a request by the decision of the Admission. While earlier requests of its line are
-// held, it is held behind them or shed.
+// held, the request is held behind them or shed.
 func (d *Dispatcher) admit(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	if len(d.workers.ids) == 0 {
 		return d.routeAdmitted(now, q, dst)
@@ -159,9 +159,9 @@ func (d *Dispatcher) keyOf(q *sim.Request) float64 {
 	return d.fair.startOf(q.Class)
 }
 
-// nextLine returns the index of the line with the next request to decide on, -1 if there is none. Among the lines not
-// passed in this round, it is the line with the smallest key. Among equal keys, it is the line with the earliest
-// first request.
+// nextLine returns the index of the line with the next request to decide on, -1 if there is none. The next line has
+// the smallest key among the lines not passed in this round. Among equal keys, the next line has the earliest first
+// request.
 func (d *Dispatcher) nextLine() int {
 	best, key := -1, 0.0
 	for i := range d.admissionQueue.lines {
@@ -177,8 +177,8 @@ func (d *Dispatcher) nextLine() int {
 	return best
 }
 
-// letIn decides again on the first requests of the lines. If no request runs, it admits the first request regardless
-// of the Admission, because no later event would change the decision.
+// letIn decides again on the first requests of the lines. If no request runs, letIn admits the first request
+// regardless of the Admission, because no later event would change the decision.
 func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	for i := range d.admissionQueue.lines {
 		d.admissionQueue.lines[i].passed = false

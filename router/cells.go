@@ -6,8 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cell is the set of workers that hold all of a node. For up to 64 workers, it has a bit per worker. For more
-// workers, it is 0 for none, 1 + the id of a single worker, or severalHold + the index of a set of cellSets. In a
+// cell is the set of workers that hold all of a node. For up to 64 workers, cell has a bit per worker. For more
+// workers, cell is 0 for none, 1 + the id of a single worker, or severalHold + the index of a set of cellSets. In a
 // large cluster, most nodes are held by a single worker.
 type cell uint64
 

@@ -66,8 +66,8 @@ func (c *Config) listKeys() []configKey {
 	}
 }
 
-// checkAll returns the values that are out of range. If all are in range, it returns the first rule between keys that
-// is broken.
+// checkAll returns the values that are out of range. If all values are in range, checkAll returns the first rule
+// between keys that is broken.
 func (c *Config) checkAll() []Fault {
 	var faults []Fault
 	for _, k := range c.listKeys() {

@@ -98,7 +98,7 @@ type Options struct {
 	BlockTokens int
 	// Names returns the names of workers, which must be unique. If Names is nil, ids are used.
 	Names func(sim.WorkerID) uint64
-	// Admission decides on requests before Policy. If it is nil, all requests are routed.
+	// Admission decides on requests before Policy. If Admission is nil, all requests are routed.
 	Admission Admission
 	// Later is the needs of the policies that may follow Policy.
 	Later []Needs
@@ -109,8 +109,8 @@ type Options struct {
 	// Lossy ignores events about blocks that an exact index does not know. For example, a worker without a prefix
 	// cache that gets the same request twice announces the removal of blocks that it still has.
 	Lossy bool
-	// Keep is further state to keep, in addition to the needs of the policy. If it includes Overlap, placements have
-	// overlaps.
+	// Keep is further state to keep, in addition to the needs of the policy. If Keep includes Overlap, placements
+	// have overlaps.
 	Keep Needs
 	// Patient keeps held requests waiting while there are no workers. If false, that is an error.
 	Patient bool

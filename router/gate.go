@@ -15,7 +15,7 @@ type Metrics struct {
 }
 
 // Scrape is the interval at which the router reads the metrics of its workers, in ms. Between two reads, the router
-// uses the latest metrics that it has read.
+// uses the latest metrics.
 const Scrape sim.Time = 50
 
 // Lag is the age of the metrics of a worker at a gate, in ms. The front end of a server publishes metrics late,
@@ -28,7 +28,7 @@ const Lag sim.Time = 100
 // By metrics, saturation is the mean over the workers of a maximum: waiting requests divided by Queue, or KV usage
 // divided by KV. If Requests or Tokens is set, saturation is computed from the requests that were sent. This
 // saturation is the mean over the workers of their requests divided by Requests, or of their tokens divided by
-// Tokens. If both are set, it is the mean of the larger quotient.
+// Tokens. If both Requests and Tokens are set, saturation is the mean of the larger quotient.
 type Gate struct {
 	Queue float64  // requests, > 0
 	KV    float64  // share of KV blocks, > 0
@@ -258,7 +258,8 @@ func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, err
 	return d.placeRequest(q, dst)
 }
 
-// routeGated places a request if the gate is open and no request waits before it. Otherwise it holds the request.
+// routeGated places a request if the gate is open and no request waits before it. Otherwise routeGated holds the
+// request.
 func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
 	dst, err := d.letGo(now, dst)
 	if err != nil {

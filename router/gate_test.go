@@ -57,7 +57,7 @@ func (g *gated) want(ids ...sim.RequestID) {
 	}
 }
 
-// TestGate checks a gate by metrics, which are older than their latest read. Until the first read no request is held.
+// TestGate checks a gate by metrics, which the router reads at intervals. Until the first read no request is held.
 // Held requests are released by priority, then in order of arrival, one per ms, after the metrics allow it.
 func TestGate(t *testing.T) {
 	g := newGated(t)

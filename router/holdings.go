@@ -37,7 +37,7 @@ type page struct {
 type holders struct {
 	full cell // workers that hold all of it
 	// part is 1 + the worker of the only part, if a node has a single part with a single holder; blocks is its number
-	// of blocks. With more parts, part is minus the index of a list. Without parts, it is 0.
+	// of blocks. With more parts, part is minus the index of a list. Without parts, part is 0.
 	part, blocks int32
 }
 

@@ -230,7 +230,7 @@ func (x *Index) numberOf(m Member) int32 {
 }
 
 // Match appends, for each member with cached blocks, the number of leading blocks of the query that it caches. A
-// query is a list of local hashes, and the matches are ordered by worker and rank. With earlyExit, it stops when a
+// query is a list of local hashes, and the matches are ordered by worker and rank. With earlyExit, Match stops when a
 // single member is left.
 //
 // A member that has lost a block in the middle may get a higher number. That happens if the next block has as many

@@ -82,7 +82,7 @@ func (h *Hold) tokensOf(w sim.WorkerID) float64 {
 }
 
 // Candidates is the facts about workers that a policy may read. The columns are indexed by worker id and read-only.
-// Facts that the policy does not need are 0. If it needs none, there are no columns.
+// Facts that the policy does not need are 0. If the policy needs no facts, there are no columns.
 type Candidates struct {
 	Workers []sim.WorkerID // candidates, ascending by name; at least one
 

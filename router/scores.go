@@ -6,7 +6,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// scores is a number of blocks for each worker. For more than 64 workers it is a Sparse, and after spread a column.
+// scores is a number of blocks for each worker. For more than 64 workers, scores is a Sparse, and after spread a
+// column.
 type scores struct {
 	Sparse
 	max  int32 // maximum over all workers, including workers that are not candidates
@@ -28,7 +29,7 @@ func (s *Sparse) Listed() []sim.WorkerID { return s.listed }
 func (s *Sparse) IsListed(w sim.WorkerID) bool { return s.by[w] > 0 }
 
 // Sharers returns a large set of workers, with a bit per worker, and the minimum number of blocks of each. If there
-// is no such set, it returns nil and 0.
+// is no such set, Sharers returns nil and 0.
 func (s *Sparse) Sharers() ([]uint64, int32) { return s.sharers, s.shared }
 
 // On returns the blocks of a worker.

@@ -54,7 +54,7 @@ type Run struct {
 }
 
 // Request holds the measurements of one request. Instants are seconds on the clock of the server, and the first
-// arrival is at 0. In JSON, it is a line of requests.jsonl.
+// arrival is at 0. In JSON, Request is a line of requests.jsonl.
 type Request struct {
 	ID        identifier `json:"request_id"`
 	Input     int        `json:"input_toks"`
@@ -76,7 +76,7 @@ type Request struct {
 	Lane int       // lane of a closed loop, from 1; 0: none
 }
 
-// identifier is the name of a request. In files, it is a text or a number.
+// identifier is the name of a request. In files, identifier is a text or a number.
 type identifier string
 
 // UnmarshalJSON reads a text or a number.
@@ -277,7 +277,7 @@ func (m *Run) alignClocks() {
 }
 
 // ReadRequests reads the requests of a run as ReadRun does, for any server and also without meta.json. The notes list
-// what a simulated scheduler does not support. If inFlight is not 0, it is the number of concurrent requests of a
+// what a simulated scheduler does not support. A value of inFlight above 0 is the number of concurrent requests of a
 // closed loop.
 func ReadRequests(dir string, inFlight int) (*Run, error) {
 	m, dir, err := openRun(dir, inFlight)

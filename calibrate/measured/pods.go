@@ -28,8 +28,8 @@ type Pod struct {
 }
 
 // slowPod is the share by which the tokens of a slow server take longer than those of its peers. FewLines is the
-// number of log lines that this requires. The start of a server is startSpan s or startLines lines. In this time, it
-// compiles kernels and then processes its queue.
+// number of log lines that this requires. The start of a server is startSpan s or startLines lines. In this time, a
+// server compiles kernels and then processes its queue.
 const (
 	slowPod     = 0.08
 	FewLines    = 5

@@ -71,7 +71,7 @@ func secondsSince(zero float64, at scan.Stamp) float64 {
 }
 
 // readSpans reads the requests of spans. readSpans uses the spans of vLLM's engine if there are any, because they
-// have the first token. Otherwise it uses the spans of clients. Of nested spans, only the inner one counts.
+// have the first token. Otherwise readSpans uses the spans of clients. Of nested spans, only the inner one counts.
 func (m *Run) readSpans(path string, spans []spanRow) error {
 	engine, outer := false, map[string]bool{}
 	for i := range spans {

@@ -11,9 +11,9 @@ import (
 // unmodelled is a setting that the simulated scheduler does not support for some values.
 type unmodelled struct {
 	key string
-	// is reports whether a value is unsupported. If it is nil, all values except none, false and 0 are.
+	// is reports whether a value is unsupported. If is is nil, all values except none, false and 0 are unsupported.
 	is func(v any) bool
-	// want is the supported value. For a setting that only gets a note, it is the reason.
+	// want is the supported value. For a setting that only gets a note, want is the reason.
 	want string
 	note bool
 }
@@ -68,7 +68,7 @@ func listUnmodelled() []unmodelled {
 }
 
 // refuseUnmodelled adds refusals for settings that the simulated scheduler does not support. For settings with a
-// reasonable assumption, it adds notes.
+// reasonable assumption, refuseUnmodelled adds notes.
 func (s *Settings) refuseUnmodelled(t tree) {
 	for _, u := range listUnmodelled() {
 		v, is := t.find(u.key), u.is

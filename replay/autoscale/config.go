@@ -49,8 +49,8 @@ type Config struct {
 	Planner *planner.Config `json:",omitempty" yaml:",inline"` // for dynamo-planner
 }
 
-// Target is the target value of a metric. With HPA it is the mean over ready workers, with KEDA the sum divided by
-// the number of workers.
+// Target is the target value of a metric. With HPA, the metric is the mean over ready workers. With KEDA, the metric
+// is the sum divided by the number of workers.
 type Target struct {
 	Metric Metric  `yaml:"metric" is:"metric"`
 	Value  float64 `yaml:"target,threshold" of:"hpa,keda"`

@@ -74,7 +74,7 @@ func (l *Law) Check() error {
 	return nil
 }
 
-// Ladder is the startup phases of a worker. If it is empty, the startup time of the engine applies.
+// Ladder is the startup phases of a worker. If Ladder is empty, the startup time of the engine applies.
 type Ladder struct {
 	Node    Law `yaml:"node" is:"law"`
 	Image   Law `yaml:"image" is:"law"`
@@ -105,7 +105,7 @@ func (l *Ladder) check() error {
 	return nil
 }
 
-// Most returns the maximum startup time. For a distribution without a maximum, it uses the 99th percentile.
+// Most returns the maximum startup time. For a distribution without a maximum, Most uses the 99th percentile.
 func (l *Ladder) Most() sim.Time {
 	return l.Node.most() + l.Image.most() + l.Weights.most() + l.WarmUp.most()
 }

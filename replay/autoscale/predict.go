@@ -116,8 +116,8 @@ func extendLine(y []float64, ahead int) float64 {
 	return mean + float64(xy/xx*(n-1+float64(ahead)-middle))
 }
 
-// repeatSeason returns the value at the same position of the latest period. Before the end of the first period, it
-// returns the latest value.
+// repeatSeason returns the value at the same position of the latest period. Before the end of the first period,
+// repeatSeason returns the latest value.
 func repeatSeason(y []float64, period, ahead int) float64 {
 	i := len(y) - 1 + ahead
 	for i >= len(y) {

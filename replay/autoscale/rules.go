@@ -83,7 +83,7 @@ func (x *rules) Want(s *Signals) int {
 	return n
 }
 
-// evaluate computes the expressions. Without a ready worker, they read an idle worker.
+// evaluate computes the expressions. Without a ready worker, the expressions read an idle worker.
 func (x *rules) evaluate(s *Signals) {
 	facts := ruleFacts()
 	each := s.Each

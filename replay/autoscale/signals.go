@@ -68,7 +68,7 @@ func (g *Gauge) value(m Metric) float64 {
 	return float64(g.Running + g.Waiting)
 }
 
-// Add adds the metrics of a ready worker. If it has no requests, its latest pass becomes an empty pass.
+// Add adds the metrics of a ready worker. If the worker has no requests, its latest pass becomes an empty pass.
 func (s *Scrape) Add(g Gauge) {
 	if g.Pass != nil && g.Running+g.Waiting == 0 {
 		g.Pass = &scheduler.Snapshot{Worker: int(g.Worker)}

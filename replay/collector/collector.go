@@ -171,7 +171,7 @@ func (c *Collector) Readmitted(id sim.RequestID) (tokens int, apart bool) {
 	return tokens, c.apart
 }
 
-// Admit records admissions at an instant. For several admissions of a request, it keeps the first time and the
+// Admit records admissions at an instant. For several admissions of a request, Admit keeps the first time and the
 // largest reuse. Passes of a prefill stage are recorded only by Admit: their tokens do not count.
 func (c *Collector) Admit(at sim.Time, admitted []scheduler.Admission) {
 	for _, a := range admitted {

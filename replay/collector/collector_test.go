@@ -334,8 +334,9 @@ func TestClipped(t *testing.T) {
 	}
 }
 
-// TestPreemptedApart checks admissions after a preemption. If they are counted separately, their cached blocks are
-// not hits and the report contains their cached share. Otherwise the largest reuse of any admission counts.
+// TestPreemptedApart checks admissions after a preemption. If such admissions are counted separately, their cached
+// blocks are not hits and the report contains their cached share. Otherwise the largest reuse of any admission
+// counts.
 func TestPreemptedApart(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		c := collector.New(2)

@@ -122,7 +122,7 @@ func (c *Collector) BeginEvent() int {
 // EventCosts returns the cost of each event, in order of their numbers.
 func (c *Collector) EventCosts() []EventCost { return c.fates.events }
 
-// eventCost returns the cost of an event. Without an event, it returns a scratch value.
+// eventCost returns the cost of an event. Without an event, eventCost returns a scratch value.
 func (f *fates) eventCost(event int) *EventCost {
 	if event < 1 {
 		return new(EventCost)

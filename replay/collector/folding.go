@@ -23,7 +23,7 @@ type Folding struct {
 	Sink Sink
 }
 
-// Sink receives ended requests in order of arrival. After an error it receives no more requests.
+// Sink receives ended requests in order of arrival. After an error Sink receives no more requests.
 type Sink interface {
 	Folded(f *Folded) error
 }

@@ -72,8 +72,8 @@ func (g *gaps) add(gap sim.Time, n int64) {
 	g.counts = append(g.counts, n)
 }
 
-// joinGaps reports whether all inter-token latencies are known in whole ns. If only some are, it moves all latencies
-// to the gaps.
+// joinGaps reports whether all inter-token latencies are known in whole ns. If only some latencies are in whole ns,
+// joinGaps moves all latencies to the gaps.
 func (c *Collector) joinGaps() (whole bool) {
 	if len(c.gaps.bits) == 0 || c.spans.n == 0 {
 		return c.spans.n > 0

@@ -24,7 +24,7 @@ func Of[T int | float64 | bool | string | []Field](key string, value T) Field {
 	return Field{key, value}
 }
 
-// Value returns an int, a float64, a bool, a string or a []Field. For the zero Field, it returns nil.
+// Value returns an int, a float64, a bool, a string or a []Field. For the zero Field, Value returns nil.
 func (f Field) Value() any { return f.value }
 
 // Add adds entries that only some reports have. Add replaces entries with the same keys.
@@ -38,7 +38,7 @@ func (r *Report) Add(fields ...Field) {
 	}
 }
 
-// Get returns an entry that Add has added, or an additional entry that ReadJSON has read. If there is none, it
+// Get returns an entry that Add has added, or an additional entry that ReadJSON has read. Without such an entry, Get
 // returns the zero Field.
 func (r *Report) Get(key string) Field {
 	if i := slices.IndexFunc(r.further, func(f Field) bool { return f.Key == key }); i >= 0 {

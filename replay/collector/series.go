@@ -143,7 +143,7 @@ func (s *series) pickPercentiles(ps []float64, show func(words []int64)) []float
 }
 
 // findCells returns the buckets that contain the given ranks, which must ascend, as ranges of words. For ranks of
-// zeros, it sets the word instead.
+// zeros, findCells sets the word instead.
 func (s *sketch) findCells(ranks []int64, left []int, words []int64) (cells []cell) {
 	below := s.zeros
 	for len(left) > 0 && ranks[left[0]] < below {

@@ -43,7 +43,7 @@ func (s *spool) add(word uint64) {
 	s.n++
 }
 
-// flush writes the buffered words. After an error it writes nothing.
+// flush writes the buffered words. After an error flush writes nothing.
 func (s *spool) flush() {
 	if s.err == nil && len(s.buf) > 0 {
 		if _, err := s.file.Write(s.buf); err != nil {

@@ -90,7 +90,7 @@ func (s *stretches) addToBlock(r *Record) {
 }
 
 // Stretches returns the folded requests in count stretches. With a spool the result equals that of records. With
-// blocks it is approximate, because a block may be part of two stretches.
+// blocks the result is approximate, because a block may be part of two stretches.
 func (c *Collector) Stretches(count int) Stretches {
 	s := &c.fold.stretches
 	out := s.Stretches

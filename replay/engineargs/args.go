@@ -54,7 +54,8 @@ type Args struct {
 	TransferGBPerSecond float64 // link from prefill to decode, 10^9 bytes per second; 0: transfers take no time
 	TransferLatencyMs   float64 // of a transfer from prefill to decode, for any size; 0: none
 
-	// QueuePolicy is the order of held requests. If it is not "", it overrides the order of the router's policy.
+	// QueuePolicy is the order of held requests. A QueuePolicy other than "" overrides the order of the router's
+	// policy.
 	QueuePolicy string
 	PassTimes   timing.Source `record:"profile_path"`
 	AIC         AIC

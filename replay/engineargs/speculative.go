@@ -20,7 +20,7 @@ type Speculative struct {
 	LookupMin, LookupMax int // prompt_lookup_min and prompt_lookup_max, for ngram; 0: not given
 	MaxLength            int // max_model_len, of the drafter; 0: not given
 	// Ms and Share are the time of a draft of all requests together, in ms plus a share of the pass without drafts.
-	// Without TimeGiven, they are defaults of the method.
+	// Without TimeGiven, Ms and Share are defaults of the method.
 	Ms, Share float64
 	TimeGiven bool
 }
@@ -224,7 +224,7 @@ func (s *Speculative) readRates(m *schema.Decl) {
 }
 
 // readLength parses the mean number of tokens per pass, including the token of the model itself. The first drafts are
-// always accepted, the next draft at times, and later drafts never.
+// always accepted, the next draft sometimes, and later drafts never.
 func (s *Speculative) readLength(m *schema.Decl) {
 	const key = "synthetic_acceptance_length"
 	length := 0.0

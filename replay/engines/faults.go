@@ -20,11 +20,12 @@ type Faults struct {
 	Laws   []FaultLaw `json:",omitempty"`
 
 	OnLoss OnLoss `yaml:"on_loss" is:"loss"`
-	// Limit is the maximum number of retries and migrations of a request. After that it is lost.
+	// Limit is the maximum number of retries and migrations of a request. A request that exceeds Limit is lost.
 	Limit int `yaml:"limit" is:"0..1000000"`
 	// After is the time until a request returns to the router.
 	After sim.Time `yaml:"after"`
-	// Detect is the time until the router notices that a worker has died. Until then it sends requests to the worker.
+	// Detect is the time until the router notices that a worker has died. Before Detect ends, the router still sends
+	// requests to the worker.
 	Detect sim.Time `json:",omitempty" yaml:"detect"`
 	// Zones is the number of zones. The workers of each pool are assigned to zones in turn, by id. ZoneOf, if set, is
 	// the zone of each worker of the only pool.

@@ -23,7 +23,7 @@ type Rent struct {
 	PerHour float64
 }
 
-// Rent returns the rent of a worker: the price of a GPU times the number of its GPUs. If gpuPrice is 0, it uses the
+// Rent returns the rent of a worker: the price of a GPU times the number of its GPUs. If gpuPrice is 0, Rent uses the
 // default price of the GPU.
 func (k *Kind) Rent(gpuPrice float64) (Rent, error) {
 	gpus, price, err := k.Engine.PassTimes.GPUs()
@@ -46,7 +46,7 @@ func (p *Pool) Rents(gpuPrice float64) ([]Rent, error) {
 	return all, nil
 }
 
-// Seen returns the facts that an autoscaler may know about the workers of the pool. In a mix, they are the facts of
+// Seen returns the facts that an autoscaler may know about the workers of the pool. In a mix, the facts are those of
 // the first kind.
 func (p *Pool) Seen() (autoscale.Workers, error) {
 	k := p.Kinds()[0]

@@ -88,7 +88,7 @@ func boundsOf(a *engineargs.Args) (prompt, whole bound) {
 }
 
 // Fit returns the number of answer tokens that fit within the maximum sequence length, at most output. If the prompt
-// does not fit, it returns an error.
+// does not fit, Fit returns an error.
 func (l *Lengths) Fit(input, output int) (int, *LengthError) {
 	if p := l.prompt; p.limit > 0 && input > p.tokens {
 		return 0, &LengthError{Input: input, Most: p.tokens, Limit: p.limit, Key: p.key}

@@ -18,7 +18,7 @@ type Kind struct {
 }
 
 // Mix returns a pool of the given kinds of workers, at least one. The workers of the first kind have the first ids.
-// If all kinds are equal, it returns a plain pool.
+// If all kinds are equal, Mix returns a plain pool.
 func Mix(kinds []Kind) Pool {
 	p := Pool{Role: kinds[0].Engine.Role, Engine: kinds[0].Engine}
 	alike := true

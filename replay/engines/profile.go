@@ -14,7 +14,7 @@ import (
 )
 
 // ProfileSettings returns the settings of the server that an engine's timing profile was fitted to, as defaults. With
-// prefill and decode pools, it includes the settings of the link.
+// prefill and decode pools, ProfileSettings includes the settings of the link.
 func ProfileSettings(a *engineargs.Args, twoPools bool) ([]engineargs.Setting, error) {
 	p, err := a.PassTimes.Profile()
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 )
 
 // OnServer returns the settings that the server of an engine sets by default on the hardware of f, without given
-// arguments. For vLLM, these are the newest rules, the limits and the block size of that release, and the groups of
-// the model's layers. For SGLang, these are the size of chunks, and the window of the layers with a separate pool.
-// gives reports whether an argument is given.
+// arguments. For vLLM, the settings are the newest rules, the limits and the block size of that release, and the
+// groups of the model's layers. For SGLang, the settings are the size of chunks, and the window of the layers with a
+// separate pool. gives reports whether an argument is given.
 func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) []engineargs.Setting {
 	if a.Engine == engineargs.SGLang {
 		return onSGLang(a, f, gives)
@@ -69,7 +69,7 @@ func chainOf(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) [
 }
 
 // ServerShare returns the share of a GPU's memory that the server of an engine uses for weights and KV cache by
-// default. For vLLM, it is f.Utilization.
+// default. For vLLM, the result is f.Utilization.
 func ServerShare(a *engineargs.Args, f *hardware.Fit) float64 {
 	if a.Engine == engineargs.TRTLLM {
 		return trtllmShare(f)

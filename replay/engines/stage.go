@@ -160,7 +160,7 @@ func (t *Topology) allKinds(use Use, passes func(*Stage) bool) bool {
 
 // routerCapture returns the form in which a KV router receives the engine's cache. Residency of prompt nodes is
 // sufficient if engines name blocks as the router does and never cache a block without its parent. With windows in
-// all layers, they do cache such blocks. Each rank in lockstep has a separate cache, and only events distinguish
+// all layers, engines do cache such blocks. Each rank in lockstep has a separate cache, and only events distinguish
 // ranks. Without a prefix cache, vLLM announces blocks under names that no request finds again. The reference's
 // SGLang announces single tokens, which can match blocks of two.
 func (s *Stage) routerCapture() scheduler.Capture {

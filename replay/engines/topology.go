@@ -39,8 +39,8 @@ type Topology struct {
 	// twice as long. A pool without speeds has the speed 1.
 	WorkerSpeeds [][]float64
 
-	// FrontEnd is the time between clients and the router of the entry pool. If it is nil and pass times are by
-	// measured operators, it is the time of the measured engine; otherwise there is none.
+	// FrontEnd is the time between clients and the router of the entry pool. If FrontEnd is nil and pass times are by
+	// measured operators, the time of the measured engine applies; otherwise there is none.
 	FrontEnd *silicon.FrontEnd
 
 	// Faults are the faults during the replay; nil: none.
@@ -49,7 +49,7 @@ type Topology struct {
 	// Client is the retry and timeout rules of clients; nil: each client sends its request once, and
 	// waits.
 	Client *Client
-	// PD is the division of work between prefill and decode workers. If it is nil, every prompt goes to a prefill
+	// PD is the division of work between prefill and decode workers. If PD is nil, every prompt goes to a prefill
 	// worker, and transfers share no link.
 	PD *PD
 
@@ -366,8 +366,8 @@ func (t *Topology) withoutFaults() *Topology {
 // ByRole has a value for each role of a pool: aggregated, prefill and decode.
 type ByRole[T any] [3]T
 
-// JoinPools returns the pools of a command line. For pools that it does not name, counts are 1 and engines nil. An
-// ambiguous command line is rejected.
+// JoinPools returns the pools of a command line. Counts are 1 and engines nil for pools that the command line does
+// not name. An ambiguous command line is rejected.
 func JoinPools(counts ByRole[int], engines ByRole[*engineargs.Args]) (Pools, error) {
 	for role, count := range counts {
 		if p := (Pool{Role: scheduler.Role(role)}); count < 0 || count > maxWorkers {

@@ -33,7 +33,7 @@ func (r *Run) NewChooser(pools []*Pool) (*Chooser, error) {
 }
 
 // ChoosePool returns the pool that computes the prompt of a request with a new decode worker. inTransfer is the
-// number of transfers in flight. Without prefill workers, it is the decode pool.
+// number of transfers in flight. Without prefill workers, the result is the decode pool.
 func (c *Chooser) ChoosePool(now sim.Time, placed *router.Placement, inTransfer int) *Pool {
 	prefill, decode := c.pools[0], c.pools[1]
 	q := placed.Request

@@ -73,7 +73,7 @@ func (r *Run) Send(now sim.Time, inFlight int) {
 	}
 }
 
-// Leaves reports whether a request leaves the front end by now. Without a front end, it is always true.
+// Leaves reports whether a request leaves the front end by now. Without a front end, the result is always true.
 func (r *Run) Leaves(now sim.Time) bool {
 	e := &r.entrance
 	return e.time.IsZero() || len(e.inside) > 0 && e.inside[0].Key <= now

@@ -27,8 +27,8 @@ type Observer interface {
 	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
 }
 
-// Departure is a request that leaves its worker without its last token. If its Outcome is Unfinished, it will enter
-// the cluster again.
+// Departure is a request that leaves its worker without its last token. A request with the Outcome Unfinished will
+// enter the cluster again.
 type Departure struct {
 	Request sim.RequestID
 	Stage   scheduler.Role

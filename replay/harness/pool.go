@@ -30,7 +30,7 @@ type Carrier interface {
 	// on prefill workers.
 	Submit(p *Pool, now sim.Time, placed *router.Placement, q *sim.Request) error
 	// HandOver lets a request enter the next pool after the transfer of its KV cache, at the instant at plus delay.
-	// If delay is not above 0, it enters at once.
+	// If delay is not above 0, the request enters at once.
 	HandOver(p *Pool, id sim.RequestID, at, delay sim.Time) error
 	// Complete ends a request that got its last token at the given instant.
 	Complete(id sim.RequestID, at sim.Time) error

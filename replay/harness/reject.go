@@ -61,7 +61,7 @@ func (r *Run) Reject(x *Rejection) {
 func (r *Run) MayReject() bool { return r.lengths.Limited() || r.Use.FitUncached }
 
 // AddRejected adds the rejected requests to a result and returns the fields for its report. Without rejected
-// requests, it returns fields only if always is set.
+// requests, AddRejected returns fields only if always is set.
 func (r *Run) AddRejected(to *Result, always bool) []collector.Field {
 	to.Rejected, to.Reasons = r.rejections.list, r.rejections.reasons
 	n := to.CountRejected()

@@ -31,7 +31,7 @@ type Config struct {
 	// Window is the part of the replay for the report; the zero value is the whole replay.
 	Window collector.Window
 
-	// Progress, if not nil, is called at times with the number of requests that have finished.
+	// Progress, if not nil, is called from time to time with the number of requests that have finished.
 	Progress func(finished int)
 	// Stop, if not nil, is called after each step with the requests so far. An error of Stop ends the replay.
 	Stop func(c *collector.Collector, finished int) error
@@ -193,8 +193,8 @@ func (r *Run) MakeStages() (err error) {
 	return err
 }
 
-// FitLength limits the answer of a request to the maximum sequence length of the engines, before its arrival. If they
-// reject the prompt, it returns the rejection.
+// FitLength limits the answer of a request to the maximum sequence length of the engines, before its arrival. If the
+// engines reject the prompt, FitLength returns the rejection.
 func (r *Run) FitLength(q *sim.Request) *Rejection {
 	output, refused := r.lengths.Fit(q.InputTokens, q.OutputTokens)
 	if refused != nil {

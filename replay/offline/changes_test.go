@@ -26,7 +26,7 @@ func readChanges(t *testing.T, d *datadriven.TestData, x *trial) {
 				c.Routing = policy.Name(parts[2])
 				to = new(string)
 			}
-			if parts[1] == "speed" { // speeds of workers, as 0.5/1
+			if parts[1] == "speed" { // speeds of workers, for example 0.5/1
 				var speeds []float64
 				for _, text := range strings.Split(parts[2], "/") {
 					speed, err := strconv.ParseFloat(text, 64)

@@ -10,8 +10,8 @@ import (
 )
 
 // TestForcedChoices copies random replays before a request arrives. If the copy forces the worker that the router
-// chooses, it equals the whole run. If it forces another worker, that worker gets the request. The original does not
-// change.
+// chooses, the copy equals the whole run. If the copy forces another worker, that worker gets the request. The
+// original does not change.
 func TestForcedChoices(t *testing.T) {
 	others := 0
 	each(t, 1000, func(t *testing.T, d draw, x *trial, text string) bool {

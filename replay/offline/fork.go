@@ -114,7 +114,7 @@ func (f *Fork) Now() sim.Time { return f.cluster.now }
 // Facts returns the facts of the requests so far. The facts belong to the replay and change while it continues.
 func (f *Fork) Facts() *collector.Collector { return f.cluster.Collector }
 
-// Observer returns the observer of this replay. In a copy it is the copy of the observer.
+// Observer returns the observer of this replay. A copy of the replay has a copy of the observer.
 func (f *Fork) Observer() harness.Observer { return f.cluster.Observer }
 
 // Change plans a change at a later instant. The topology must have been prepared for the change (Possible).

@@ -25,7 +25,7 @@ func (d draw) mixed(x *trial) {
 	}
 }
 
-// live draws effects of one kind that are not passes, as faults or an autoscaler.
+// live draws effects of one kind other than passes, for example faults or an autoscaler.
 func (d draw) live(x *trial) {
 	switch d.IntN(5) {
 	case 0:

@@ -361,7 +361,7 @@ func (h *handover) leaveWay(id sim.RequestID) error {
 }
 
 // setLinkShare sets the share of bandwidth that links have; 0: all of it. setLinkShare applies to later transfers. If
-// links are shared, it also applies to transfers in progress.
+// links are shared, setLinkShare also applies to transfers in progress.
 func (h *handover) setLinkShare(share float64) {
 	h.c.LinkShare = share
 	if h.links != nil {

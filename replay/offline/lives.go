@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// life is the state of a worker under incidents, as faults and drains.
+// life is the state of a worker under incidents, such as faults and drains.
 //
 // The clock of its core is lag behind the clock of the cluster, because the core does not see the time that a fault
 // adds to a pass. The lag of an idle core has no effect.
@@ -69,7 +69,8 @@ func (w *worker) warpPass(now sim.Time) {
 		d.PrefillEnd = now + part
 	}
 	p.Start, p.End = now, now+length
-	// a nap may be too short to advance the clock of the cluster, which is larger than the core's
+	// The clock of the cluster has larger values than the core's clock, so it is coarser. A nap may be too short to
+	// advance it.
 	if length > 0 && p.End == now {
 		p.End = sim.Time(math.Nextafter(float64(now), math.Inf(1)))
 	}

@@ -50,7 +50,7 @@ func (p *pool) addWorker() error {
 	return nil
 }
 
-// markIdle records that w is not busy. If w has work, it is ready for a pass.
+// markIdle records that w is not busy. If w has work, w is ready for a pass.
 func (p *pool) markIdle(w *worker) {
 	w.busy = false
 	if w.core.Load() > 0 || w.handing > 0 {
@@ -58,8 +58,8 @@ func (p *pool) markIdle(w *worker) {
 	}
 }
 
-// keepSnapshot keeps the snapshot that a planner reads of the pass that w has begun. If steps is set, it keeps a
-// snapshot of each pass for a Stepper.
+// keepSnapshot keeps the snapshot that a planner reads of the pass that w has begun. If steps is set, keepSnapshot
+// keeps a snapshot of each pass for a Stepper.
 func (p *pool) keepSnapshot(w *worker, steps bool) {
 	if !p.Steps {
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Run replays cfg.Workload to its end. If ctx is done, it stops early and returns ctx's error.
+// Run replays cfg.Workload to its end. If ctx is done, Run stops early and returns ctx's error.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 	started := time.Now()
 	r, err := prepareRun(&cfg)

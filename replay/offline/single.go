@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// single is the driver of one worker (docs/rules/harness.md "The contract of an engine"). In closed loop it admits
-// requests only between two passes, unlike a cluster.
+// single is the driver of one worker (docs/rules/harness.md "The contract of an engine"). In closed loop single
+// admits requests only between two passes, unlike a cluster.
 type single struct {
 	*run
 	core     scheduler.Core

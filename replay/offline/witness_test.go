@@ -10,7 +10,7 @@ import (
 // witness keeps the clusters of the replays that it drives, in order, so that a test can read their final state.
 type witness []*cluster
 
-// drive makes cluster drivers with events. If single is set, they take one pass at a time.
+// drive makes cluster drivers with events. If single is set, the drivers take one pass at a time.
 func (w *witness) drive(single bool) maker {
 	return func(r *run, _ *journal) (driver, error) {
 		c, err := newCluster(r)

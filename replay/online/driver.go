@@ -240,7 +240,7 @@ func (d *driver) abandonRequest(e *entry, err error) {
 	}
 }
 
-// noteEnd reports to the feed that a request has ended. If it did not complete, its session also ends.
+// noteEnd reports to the feed that a request has ended. If the request did not complete, its session also ends.
 func (d *driver) noteEnd(e *entry) error {
 	d.inFlight--
 	x := d.run

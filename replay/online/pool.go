@@ -110,7 +110,7 @@ func (p *pool) showRouter(w sim.WorkerID, pass *scheduler.Pass) {
 	}
 }
 
-// applyMark applies the effects of a first or last token. Only the demux may call it.
+// applyMark applies the effects of a first or last token. Only the demux may call applyMark.
 func (p *pool) applyMark(m *scheduler.Mark, at sim.Time) {
 	x := p.run
 	p.mu.Lock()

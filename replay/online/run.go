@@ -90,7 +90,7 @@ type run struct {
 	failed              []harness.Failure
 }
 
-// Run replays cfg.Workload on workers of this process. If ctx is done or the deadline passes, it stops and returns
+// Run replays cfg.Workload on workers of this process. If ctx is done or the deadline passes, Run stops and returns
 // the result so far. A request that ends with an error is in Result.Failed. The returned error is that of the first
 // such request, or of a worker that cannot continue.
 func Run(ctx context.Context, cfg Config) (*harness.Result, error) {

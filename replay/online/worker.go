@@ -218,8 +218,8 @@ func (w *Worker) cancelRequest(id sim.RequestID) {
 	}
 }
 
-// chainable is the maximum delay in ms of a pass after which the next pass begins at its planned end. Without it, the
-// small delays of all passes would add up. After a longer delay, the worker continues from the current time.
+// chainable is the maximum delay in ms of a pass after which the next pass begins at its planned end. Without chains,
+// the small delays of all passes would add up. After a longer delay, the worker continues from the current time.
 const chainable = sim.Time(25)
 
 // stepCore runs one pass in real time.

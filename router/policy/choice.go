@@ -9,7 +9,7 @@ import (
 
 // Choice is the policy of a pool: a Name, a *Configured, a *Gateway, a *Picker, a *Text, a *Process or a *Given.
 type Choice interface {
-	// Info returns the entry of the registry. For a policy without an entry, it returns an Info with only the name.
+	// Info returns the entry of the registry. Without an entry, the result has only the name.
 	Info() Info
 	// ListSignals returns the signals that the policy reads.
 	ListSignals() []router.Signal
@@ -44,7 +44,7 @@ func (n Name) Configure(config *router.Config) Choice {
 type Given struct {
 	Name Name // name in reports; "": given
 	// Make returns the policy of a pool. Make is called once for each pool of a run, and again when a fault restarts
-	// the router. If the policy is also a router.Admission, it decides on requests before they are routed.
+	// the router. If the policy is also a router.Admission, the policy decides on requests before they are routed.
 	Make func(Options) (router.Policy, error)
 }
 

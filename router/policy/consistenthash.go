@@ -69,7 +69,7 @@ func (p *consistentHash) Choose(q *sim.Request, c *router.Candidates) router.Cho
 	return router.Choice{Worker: p.ring[i].worker, Second: router.None}
 }
 
-// build puts the candidates on the ring. Of two points with the same hash, it keeps the later.
+// build puts the candidates on the ring. Of two points with the same hash, build keeps the later point.
 func (p *consistentHash) build(c *router.Candidates) {
 	p.members, p.ring = append(p.members[:0], c.Workers...), p.ring[:0]
 	for _, w := range c.Workers {

@@ -56,8 +56,8 @@ func weighCosts(costs []float64, temperature float64, p []float64) (sum float64)
 	return sum
 }
 
-// pickIndex returns the first index at which the running sum of p, divided by sum, reaches u. If there is none, it
-// returns the last index.
+// pickIndex returns the first index at which the running sum of p, divided by sum, reaches u. If no sum reaches u,
+// pickIndex returns the last index.
 func pickIndex(p []float64, sum, u float64) int {
 	total := 0.0
 	for i, x := range p {

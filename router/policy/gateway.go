@@ -46,8 +46,8 @@ const (
 // idInURL stands for the number of a worker.
 const idInURL = "{id}"
 
-// DefaultGatewaySettings returns the default settings of a policy. If sglang-router has the policy, they are the
-// defaults of sglang-router.
+// DefaultGatewaySettings returns the default settings of a policy. If sglang-router has the policy, the defaults are
+// those of sglang-router.
 func DefaultGatewaySettings(name Name) GatewaySettings {
 	switch name {
 	case ConsistentHash:

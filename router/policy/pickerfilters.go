@@ -69,7 +69,7 @@ type filter struct {
 	match *match // for PrefixAffinity
 }
 
-// keep appends the workers that the filter keeps. If it keeps none, it appends all.
+// keep appends the workers that the filter keeps. If the filter keeps no worker, keep appends all workers.
 func (f *filter) keep(q *sim.Request, c *router.Candidates, known *known, r *rand.Rand, kept []sim.WorkerID) []sim.WorkerID {
 	from := len(kept)
 	if f.Kind == PrefixAffinity && (len(c.Workers) < 2 || f.Sticky <= 0 || f.Explore > 0 && r.Float64() < f.Explore) {

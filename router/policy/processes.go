@@ -104,7 +104,7 @@ func (p *batchProcess) Decide() {
 // Clear removes the requests of a batch that have not been placed.
 func (p *batchProcess) Clear() { p.batch.requests, p.batch.next = p.batch.requests[:0], 0 }
 
-// Choose returns the worker of q in the batch. If q is not in the batch, it sends q alone to the program.
+// Choose returns the worker of q in the batch. If q is not in the batch, Choose sends q alone to the program.
 func (p *batchProcess) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	b := &p.batch
 	i := slices.Index(b.requests[b.next:], q)

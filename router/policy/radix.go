@@ -54,7 +54,7 @@ func makeRadix(touches bool) *radix {
 	return &radix{touches: touches, nodes: []radixNode{{owner: router.None}}, child: map[childKey]int32{}}
 }
 
-// appendRuns appends the full blocks of a prompt. Without a tree, it appends nothing.
+// appendRuns appends the full blocks of a prompt. Without a tree, appendRuns appends nothing.
 func appendRuns(dst []run, tree *prompt.Tree, p *prompt.Prompt) []run {
 	switch {
 	case p.Blocks == 0 || tree == nil:

@@ -101,7 +101,7 @@ func New(name Name, o Options) (router.Policy, error) {
 	return p.make(o)
 }
 
-// Info returns the entry of the registry. For an unknown name, it returns an Info with only the name.
+// Info returns the entry of the registry. For an unknown name, the result has only the name.
 func (n Name) Info() Info {
 	all := All()
 	if n == "" {

@@ -13,15 +13,15 @@ type Scorer struct {
 	Weight float64
 
 	// Relative is a setting of PrecisePrefix. If set, the score is the position of the cached blocks between the
-	// minimum and the maximum of all workers with cached blocks, as in early versions of llm-d's router. Otherwise it
-	// is the cached share of the prompt's blocks.
+	// minimum and the maximum of all workers with cached blocks, as in early versions of llm-d's router. If Relative
+	// is not set, the score is the cached share of the prompt's blocks.
 	Relative bool              `json:",omitempty"`
 	Prefix   `record:"inline"` // for PrecisePrefix and ApproximatePrefix
 
 	Match ScorerKind `json:",omitempty" record:"omitzero"` // for NoHitLRU: determines cached blocks, with Prefix
 
-	// Full is the number of waiting requests (LoadAware, > 0) or tokens (TokenLoad) with the score 0. For NoHitLRU it is
-	// the number of remembered workers.
+	// Full is the number of waiting requests (LoadAware, > 0) or tokens (TokenLoad) with the score 0. For NoHitLRU,
+	// Full is the number of remembered workers.
 	Full int     `json:",omitempty"`
 	Idle int     `json:",omitempty"` // for ActiveRequests: requests up to this number have the score 1
 	Busy float64 `json:",omitempty"` // for ActiveRequests: maximum score of a worker with more requests, 0 to 1

@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// sent is the blocks that a router assumes to be cached because it has sent them. For each worker, it is the blocks
+// sent is the blocks that a router assumes to be cached because it has sent them. For each worker, sent is the blocks
 // that were sent last, limited by number or by time.
 type sent struct {
 	tree     *prompt.Tree

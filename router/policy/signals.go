@@ -41,7 +41,7 @@ func (a *Admission) ListSignals() []router.Signal { return signalsOf(a.LooksAt()
 // ListSignals returns all signals, because the signals that g reads are known only after the policy is made.
 func (g *Given) ListSignals() []router.Signal { return router.AllSignals() }
 
-// ListSignals returns the signals that p reads. Before the start of the program, it returns all signals.
+// ListSignals returns the signals that p reads. Before the start of the program, ListSignals returns all signals.
 func (p *Process) ListSignals() []router.Signal {
 	if len(p.Facts) == 0 {
 		return router.AllSignals()

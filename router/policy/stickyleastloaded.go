@@ -9,9 +9,9 @@ import (
 )
 
 // stickyLeastLoaded is the policy sticky_least_loaded of vllm-router. stickyLeastLoaded sends all turns of a session
-// to one worker. The first turn goes to the worker with the fewest sessions. Among equals, it is the worker with the
-// highest hash of the session and the worker's URL. A session expires after a time without a turn. A request without
-// a session is placed in the same way and is not counted as a session.
+// to one worker. The first turn goes to the worker with the fewest sessions. Among workers with equally few sessions,
+// the worker with the highest hash of the session and the worker's URL gets the turn. A session expires after a time
+// without a turn. A request without a session is placed in the same way and is not counted as a session.
 type stickyLeastLoaded struct {
 	url        string
 	expiration sim.Time

@@ -72,7 +72,7 @@ func Modes() []string { return []string{"agg", "prefill", "decode", Disagg} }
 // Disagg is the mode in which a prefill and a decode pool are planned together.
 const Disagg = "disagg"
 
-// Plans reports whether the configuration applies to a mode. Without a mode, it applies to all.
+// Plans reports whether the configuration applies to a mode. A configuration without a mode applies to all modes.
 func (c *Config) Plans(mode string) bool { return c.Mode == "" || c.Mode == mode }
 
 // checkMode returns an error if the mode does not match the role of the workers.

@@ -33,7 +33,7 @@ func newStore(c *Config) *store {
 	}
 }
 
-// add adds a sample. If there are too many, it drops the oldest of the fullest cell.
+// add adds a sample. If there are too many samples, add drops the oldest sample of the fullest cell.
 func (s *store) add(x sample) {
 	wider := false
 	for j, v := range x.x {
