@@ -22,7 +22,7 @@ var (
 	shots   = flag.String("screenshots", "", "directory for pictures of the page")
 )
 
-// turn sets a knob to a value, for sliders to a step, and waits until the page is drawn with it.
+// turn sets a knob to a value (a slider to a step) and waits until the page shows the result for this value.
 func (b *tab) turn(flag, event string, value any) {
 	b.t.Helper()
 	before := b.eval(`document.body.dataset.redraws`)
@@ -32,13 +32,13 @@ func (b *tab) turn(flag, event string, value any) {
 		before, flag, knob, knob))
 }
 
-// digest returns the digest on the screen.
+// digest returns the digest that the page shows.
 func (b *tab) digest() string {
 	b.t.Helper()
 	return b.eval(`document.querySelector(".explorer").innerText.match(/v1:[0-9a-f]+/)[0]`)
 }
 
-// fragment is that of a link to settings.
+// fragment returns the fragment of a link to settings.
 func fragment(t *testing.T, settings map[string]string) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"settings": settings, "pins": []any{}})
@@ -48,7 +48,7 @@ func fragment(t *testing.T, settings map[string]string) string {
 	return "#" + url.PathEscape(string(text))
 }
 
-// drop gives the page a file, like a person that chooses it.
+// drop puts a file into the file input of the page.
 func (b *tab) drop(path string) {
 	b.t.Helper()
 	path, err := filepath.Abs(path)
@@ -60,8 +60,8 @@ func (b *tab) drop(path string) {
 	b.get(nil, "DOM.setFileInputFiles", map[string]any{"files": []string{path}, "objectId": found.Result.ObjectID})
 }
 
-// settle reads the page in all its forms: nothing sticks out, and no label of a chart overlaps another or is cut. No file or
-// server was requested.
+// settle checks the layout of the page in all its forms: no element overflows, and no chart label overlaps another
+// label or is cut. It also checks that the page has requested no file or server.
 func (b *tab) settle(name string) {
 	b.t.Helper()
 	for i, width := range []int{390, 768, 1400, 2560} {
@@ -85,8 +85,8 @@ func (b *tab) settle(name string) {
 	}
 }
 
-// checkFirstScreen checks that a window of a laptop has the header, four tiles and two charts. A window of a phone has the
-// tiles and the first chart above the settings.
+// checkFirstScreen checks the first screen. On a laptop it has the header, four tiles and two charts. On a phone the
+// tiles and the first chart are above the settings.
 func (b *tab) checkFirstScreen() {
 	b.t.Helper()
 	for i, size := range [][2]int{{1400, 900}, {390, 844}} {
@@ -103,8 +103,7 @@ func (b *tab) checkFirstScreen() {
 	}
 }
 
-// testBrowser opens the page from disk, gives it a trace, and turns its knobs: each answer has
-// the digest of the command.
+// testBrowser opens the page from disk, adds a trace and changes settings. Each result has the digest of the command.
 func testBrowser(t *testing.T, page string) {
 	b := openTab(t)
 	b.resize(1400, 1000, "light")
@@ -154,7 +153,8 @@ func testBrowser(t *testing.T, page string) {
 	b.settle("explorer")
 }
 
-// testLiveBrowser opens the page of a run from disk: it shows the run first, with its digest, and other runs over it.
+// testLiveBrowser opens the live page of a run from disk. The page first shows the run with its digest, then other
+// runs in comparison with it.
 func testLiveBrowser(t *testing.T, page string) {
 	b := openTab(t)
 	run, made := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "live.html")

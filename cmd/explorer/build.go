@@ -16,7 +16,7 @@ import (
 // program is the package of the simulator for browsers.
 const program = "./cmd/explorer/wasm"
 
-// build makes a page of a source.
+// build builds a page from a source folder.
 type build struct {
 	source string
 	goroot string // of the Go release that builds
@@ -29,8 +29,8 @@ func newBuild(source string) (*build, error) {
 	return b, err
 }
 
-// run returns the output of the Go command in a build for a browser. Nothing else that changes a byte comes from the
-// environment.
+// run returns the output of the Go command in a build for browsers. The environment variables that change the output
+// are set.
 func (b *build) run(args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Env = b.source, append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOWORK=off", "CGO_ENABLED=0")
@@ -42,13 +42,13 @@ func (b *build) run(args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// makePage builds the simulator and returns the page with it.
+// makePage builds the simulator and returns the page that contains it.
 func (b *build) makePage() ([]byte, error) {
 	packed, err := b.packProgram()
 	if err != nil {
 		return nil, err
 	}
-	// The glue must be of the release that built the program.
+	// wasm_exec.js must be from the Go release that built the program.
 	glue, err := os.ReadFile(filepath.Join(b.goroot, "lib", "wasm", "wasm_exec.js"))
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (b *build) makePage() ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// packProgram builds the simulator and returns it packed.
+// packProgram builds the simulator and returns it compressed.
 func (b *build) packProgram() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "explorer-")
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *build) packProgram() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	z.Write(text) // a buffer takes everything
+	z.Write(text) // writes to a buffer do not fail
 	err = z.Close()
 	return packed.Bytes(), err
 }

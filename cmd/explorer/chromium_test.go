@@ -21,8 +21,8 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// tab is a page that is open in a real browser. It is controlled through a pipe, with the protocol of the developer
-// tools. The page is loaded unchanged from the disk.
+// tab is a page that is open in a real browser. Tests control it through a pipe, with the protocol of the developer
+// tools. The page is loaded unchanged from disk.
 type tab struct {
 	t       *testing.T
 	to      io.Writer
@@ -34,7 +34,7 @@ type tab struct {
 	problems []string // what the console complained of, and addresses that were asked for
 }
 
-// message is one of the browser's protocol.
+// message is a message of the DevTools protocol.
 type message struct {
 	ID     int             `json:"id"`
 	Method string          `json:"method"`
@@ -45,7 +45,7 @@ type message struct {
 	} `json:"error"`
 }
 
-// openTab starts chromium without anything in it.
+// openTab starts Chromium with an empty tab.
 func openTab(t *testing.T) *tab {
 	t.Helper()
 	path := optional.Program(t, "chromium", "--version")
@@ -92,7 +92,7 @@ func openTab(t *testing.T) *tab {
 	return tab
 }
 
-// read takes the messages of the browser until it ends.
+// read handles the messages of the browser until the browser ends.
 func (b *tab) read(from io.Reader) {
 	in := bufio.NewReader(from)
 	for {
@@ -118,7 +118,8 @@ func (b *tab) read(from io.Reader) {
 	b.answers = nil
 }
 
-// findProblem returns the complaint of an event, or its address if that is neither a file nor in the page; "": none.
+// findProblem returns the error of an event, or the address of a request that is neither a file nor in the page; ""
+// if there is no problem.
 func findProblem(m *message) string {
 	var p struct {
 		Request struct{ URL string }
@@ -143,7 +144,7 @@ func findProblem(m *message) string {
 	return ""
 }
 
-// call sends a command and returns the answer; false: the browser has ended.
+// call sends a command and returns the answer. The second result is false if the browser has ended.
 func (b *tab) call(method string, params any) (message, bool) {
 	b.mutex.Lock()
 	if b.answers == nil {
@@ -170,7 +171,7 @@ func (b *tab) call(method string, params any) (message, bool) {
 	}
 }
 
-// get sends a command and reads its result, which must come.
+// get sends a command and decodes its result. It fails the test if no result arrives.
 func (b *tab) get(into any, method string, params any) {
 	b.t.Helper()
 	m, ok := b.call(method, params)
@@ -185,7 +186,7 @@ func (b *tab) get(into any, method string, params any) {
 	}
 }
 
-// show opens a page that is in a file.
+// show opens a page from a file.
 func (b *tab) show(path, fragment string) {
 	b.t.Helper()
 	path, err := filepath.Abs(path)
@@ -197,7 +198,7 @@ func (b *tab) show(path, fragment string) {
 	b.get(nil, "Page.navigate", map[string]any{"url": at.String() + fragment})
 }
 
-// eval returns the value of a script in the page, once it is there.
+// eval waits until the page is loaded and returns the value of a script in it.
 func (b *tab) eval(script string) string {
 	b.t.Helper()
 	var found struct {
@@ -214,7 +215,7 @@ func (b *tab) eval(script string) string {
 	return fmt.Sprint(found.Result.Value)
 }
 
-// wait waits until a script is true in the page.
+// wait waits until a script returns true in the page.
 func (b *tab) wait(script string) {
 	b.t.Helper()
 	if !poll.Wait(func() bool { return b.eval("try { !!("+script+") } catch { false }") == "true" }) {
@@ -222,13 +223,13 @@ func (b *tab) wait(script string) {
 	}
 }
 
-// resize makes the window as wide, in the colours of a scheme.
+// resize sets the size of the window and its color scheme.
 func (b *tab) resize(width, height int, scheme string) {
 	b.get(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
 	b.get(nil, "Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]string{"name": "prefers-color-scheme", "value": scheme}}})
 }
 
-// picture keeps what the page looks like in a file.
+// picture saves a screenshot of the page.
 func (b *tab) picture(path string) {
 	b.t.Helper()
 	var shot struct{ Data string }
@@ -242,7 +243,7 @@ func (b *tab) picture(path string) {
 	}
 }
 
-// complaints returns what the page should not have done.
+// complaints returns the errors of the page and its forbidden requests.
 func (b *tab) complaints() []string {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()

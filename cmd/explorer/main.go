@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// mostPage is how large the page may be, in bytes.
+// mostPage is the maximum size of the page, in bytes.
 const mostPage = 14_000_000
 
 func main() {
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// writeTo makes the page of the source and writes it to a file.
+// writeTo builds the page from the source and writes it to a file.
 func writeTo(out, source string) error {
 	b, err := newBuild(source)
 	if err != nil {
@@ -48,7 +48,7 @@ func writeTo(out, source string) error {
 	return nil
 }
 
-// newBegin returns what the page begins with.
+// newBegin returns the initial data of the page.
 func newBegin() explore.Begin {
 	return explore.Begin{Traces: []string{}, Knobs: explore.New().Knobs(), Most: explore.MostText, Start: explore.StartSettings(), Layout: html.StandaloneLayout}
 }

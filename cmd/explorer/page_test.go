@@ -27,8 +27,8 @@ import (
 
 const chat = "../../testdata/traces/chat-hour.jsonl"
 
-// The page is made of the source of this checkout: the same bytes twice, within its size.
-// In Node and in a real browser it gives the digests of the command.
+// Two builds of the page from this checkout have the same bytes, within the maximum size. In Node and in a real
+// browser the page gives the digests of the command.
 func TestPage(t *testing.T) {
 	long.Only(t)
 	b, err := newBuild("../..")
@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	t.Run("browser/live", func(t *testing.T) { testLiveBrowser(t, path) })
 }
 
-// replay carries out a command line of the simulator, and returns its output or its error.
+// replay runs a command line of the simulator, and returns its output or its error.
 func replay(t *testing.T, args ...string) string {
 	t.Helper()
 	program := cli.Program(func(s cli.Streams, _ []string) *cobra.Command {
@@ -71,7 +71,7 @@ func replay(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// digestOf returns the digest of settings, by a session that the command's digests are held to.
+// digestOf returns the digest of settings in a session. Other tests compare the digests of sessions with the command.
 func digestOf(t *testing.T, s *explore.Session, settings explore.Settings) string {
 	t.Helper()
 	a, err := s.Run(context.Background(), settings)
@@ -81,7 +81,7 @@ func digestOf(t *testing.T, s *explore.Session, settings explore.Settings) strin
 	return a.Digest
 }
 
-// newSession returns a session with the chat hour.
+// newSession returns a session with the trace of the chat hour.
 func newSession(t *testing.T) *explore.Session {
 	t.Helper()
 	s := explore.New()
@@ -91,7 +91,7 @@ func newSession(t *testing.T) *explore.Session {
 	return s
 }
 
-// reply is what the worker answers.
+// reply is an answer of the worker.
 type reply struct {
 	OK     bool
 	Error  string
@@ -99,7 +99,7 @@ type reply struct {
 	Answer json.RawMessage
 }
 
-// askNode asks the worker of a page in Node, with a file unless it is "".
+// askNode sends questions to the worker of a page in Node. If file is not "", the worker first gets this file.
 func askNode(t *testing.T, page, file string, questions ...[2]any) []reply {
 	t.Helper()
 	node := optional.Program(t, "node", "--version")
@@ -129,7 +129,7 @@ func askNode(t *testing.T, page, file string, questions ...[2]any) []reply {
 	return all
 }
 
-// testNode asks the worker for runs of random settings, for rejected ones, for close looks, and cancels a question.
+// testNode sends runs of random settings, rejected settings and detail queries to the worker, and cancels a question.
 func testNode(t *testing.T, page string) {
 	session, rng := newSession(t), rand.New(rand.NewPCG(3, 4))
 	name := filepath.Base(chat)
@@ -171,8 +171,7 @@ func testNode(t *testing.T, page string) {
 	}
 }
 
-// testLive makes a page of a run, which answers with the run's digest; what a page cannot
-// replay is refused.
+// testLive builds a page of a run that gives the digest of the run. Runs that a page cannot replay are rejected.
 func testLive(t *testing.T, page string) {
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "policy.yaml")
@@ -202,7 +201,7 @@ func testLive(t *testing.T, page string) {
 	}
 }
 
-// readBegin reads what a live page begins with.
+// readBegin reads the initial data of a live page.
 func readBegin(t *testing.T, path string) *explore.Begin {
 	t.Helper()
 	page, err := os.ReadFile(path)

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// action is what GitHub reads of action.yml.
+// action is the part of action.yml that GitHub reads.
 type action struct {
 	Name, Description, Author string
 	Branding                  map[string]string
@@ -32,7 +32,7 @@ type actionStep struct {
 	With, Env                      map[string]string
 }
 
-// readAction reads action.yml and refuses keys that GitHub does not know.
+// readAction reads action.yml and rejects keys that GitHub does not know.
 func readAction(t *testing.T) *action {
 	t.Helper()
 	text, err := os.ReadFile("../../action.yml")
@@ -46,7 +46,7 @@ func readAction(t *testing.T) *action {
 	return &a
 }
 
-// fill puts values instead of the expressions of a text.
+// fill replaces the expressions of a text with values.
 func fill(t *testing.T, text string, values map[string]string) string {
 	t.Helper()
 	return regexp.MustCompile(`\$\{\{ *([a-z0-9._-]+) *\}\}`).ReplaceAllStringFunc(text, func(expression string) string {
@@ -59,8 +59,8 @@ func fill(t *testing.T, text string, values map[string]string) string {
 	})
 }
 
-// The action documents its inputs and uses all of them. Inputs reach scripts only through the environment, where
-// nothing of them is run.
+// The action documents its inputs and uses all of them. Inputs reach scripts only through the environment, so that no
+// input is executed.
 func TestActionIsSound(t *testing.T) {
 	a := readAction(t)
 	if a.Name == "" || a.Description == "" || a.Runs.Using != "composite" {
@@ -116,8 +116,8 @@ func TestActionIsSound(t *testing.T) {
 	}
 }
 
-// runner runs the scripts of the action like GitHub's runner: each in a separate process, with files for the outputs of
-// steps.
+// runner runs the scripts of the action as GitHub's runner does: each in a separate process, with files for the
+// outputs of steps.
 type runner struct {
 	a      *action
 	dir    string
@@ -148,8 +148,7 @@ func newRunner(t *testing.T, a *action, dir string, inputs map[string]string) *r
 	return r
 }
 
-// runStep runs the script of a name, which must end with a code, and returns what it
-// printed.
+// runStep runs the script with this name, which must end with the given exit code, and returns its output.
 func (r *runner) runStep(t *testing.T, name string, want int) string {
 	t.Helper()
 	i := slices.IndexFunc(r.a.Runs.Steps, func(s actionStep) bool { return s.Name == name })
@@ -176,8 +175,8 @@ func (r *runner) runStep(t *testing.T, name string, want int) string {
 	return out
 }
 
-// The scripts of the action pass where budgets hold, and fail where one is exceeded,
-// with a table in the summary, an annotation, a page and a timeline.
+// The scripts of the action pass if all budgets are met. If a budget is exceeded they fail, with a table in the
+// summary, an annotation, a page and a timeline.
 func TestAction(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -23,7 +23,7 @@ func recorded(t *testing.T, dir, stdin string, words ...string) string {
 	return dir
 }
 
-// differences returns the output of replay diff for two directories, which differ.
+// differences returns the output of replay diff for two directories that must differ.
 func differences(t *testing.T, words ...string) (d diff.Diff) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -36,8 +36,8 @@ func differences(t *testing.T, words ...string) (d diff.Diff) {
 	return d
 }
 
-// Passes that were recorded and those of a run that is run again give the same
-// first difference, and running again leaves nothing behind.
+// The first difference is the same for recorded passes and for the passes of a repeated run. Repeating a run creates
+// no files.
 func TestFirstPass(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -78,7 +78,7 @@ func TestFirstPass(t *testing.T) {
 	}
 }
 
-// A run that cannot be run again, or gives something else, is said to be so.
+// replay diff reports a run that cannot be repeated, or that gives another result.
 func TestFirstPassUnknown(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The lines below the table of a replay are also below that of its recorded run, in every format.
+// The lines below the table of a replay are also printed for its recorded run, in every format.
 func TestReportHasAllLines(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "hpa.yaml")

@@ -10,8 +10,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// The profile is written whole, into a directory that is not there yet, and is
-// read again.
+// The complete profile is written to a directory that does not exist yet, and can be read again.
 func TestCalibrateCommand(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "deep", "er", "p.json")
 	var out, errs bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// allowance is what may be wider than a terminal, and why.
+// allowance is a command with output wider than a terminal, and the reason.
 type allowance struct {
 	why     string
 	command *regexp.Regexp // nil: any
@@ -46,7 +46,7 @@ func isAllowed(all []allowance, used []bool, command, line string) bool {
 }
 
 // Standard output in transcripts and pages fits a terminal, except for the listed commands. TestScripts and TestDocs
-// hold it to what commands print.
+// compare this output with the commands.
 func TestTranscriptsFitTerminals(t *testing.T) {
 	all := allowances()
 	used := make([]bool, len(all))

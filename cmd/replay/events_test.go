@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 )
 
-// preciseRouter is a router by caches of a release that notes what it sends only with a feature gate.
+// preciseRouter is a router by prefix caches. Its release records its own routed prompts only with a feature gate.
 const preciseRouter = `apiVersion: inference.networking.x-k8s.io/v1alpha1
 kind: EndpointPickerConfig
 plugins:
@@ -31,7 +31,7 @@ schedulingProfiles:
   - {pluginRef: queue-scorer, weight: 2}
 `
 
-// groupRow is a row of a request of a replay.
+// groupRow is a row of a replayed request.
 type groupRow struct {
 	Worker int
 	Input  int     `json:"input_tokens"`
@@ -42,8 +42,9 @@ type groupRow struct {
 	Last   float64 `json:"last_token_ms"`
 }
 
-// makeGroupRun lets four simulated servers behind preciseRouter serve 100 s of prompts. Most prompts share a prefix,
-// which changes after half of the time. It writes the measurements of a client and, with logs, the logs of the servers.
+// makeGroupRun lets four simulated servers behind preciseRouter serve prompts for 100 s. Most prompts share a prefix,
+// which changes after half of the time. makeGroupRun writes the measurements of a client and, with logs, the logs of
+// the servers.
 func makeGroupRun(t *testing.T, name string, logs bool, flags ...string) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(5, 17))
@@ -106,7 +107,7 @@ func makeGroupRun(t *testing.T, name string, logs bool, flags ...string) {
 	}
 }
 
-// logOf returns what a server logs every 10 s.
+// logOf returns the log lines that a server writes every 10 s.
 func logOf(all []groupRow, pod int) string {
 	text := &strings.Builder{}
 	for end := 10_000.0; end <= 110_000; end += 10_000 {
@@ -130,8 +131,8 @@ func logOf(all []groupRow, pod int) string {
 	return text.String()
 }
 
-// The logs of the servers, or the times of the requests, show whether KV events reached the router of a run. A warning
-// is printed for a replay with events of a run without them.
+// The logs of the servers, or the times of the requests, show whether KV events reached the router of a run. A replay
+// with KV events of a run without events gives a warning.
 func TestEventsOfRuns(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

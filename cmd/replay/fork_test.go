@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/long"
 )
 
-// TestForkEqualsRuns holds each future of replay fork to the whole run with the same change: its
-// requests and, of values that both print, all digits.
+// TestForkEqualsRuns compares each future of replay fork with a complete run with the same change: the requests, and
+// all digits of the values that both print.
 func TestForkEqualsRuns(t *testing.T) {
 	trace := filepath.Join("..", "..", "testdata", "traces", "chat-hour.jsonl")
 	engines := map[string]string{

@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// TestForkDirsEqualRuns compares the directory of each future with that of a whole run of its command, file by file.
+// TestForkDirsEqualRuns compares the directory of each future with the directory of a complete run of its command,
+// file by file.
 func TestForkDirsEqualRuns(t *testing.T) {
 	tests := filepath.Join("..", "..", "testdata")
 	trace := filepath.Join(tests, "traces", "chat-hour.jsonl")
@@ -49,7 +50,7 @@ func TestForkDirsEqualRuns(t *testing.T) {
 	}
 }
 
-// checkFutures runs the command of each run directory of dir again, and compares what it leaves.
+// checkFutures runs the command of each run directory in dir again, and compares the files.
 func checkFutures(t *testing.T, dir string, want int) {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -71,7 +72,7 @@ func checkFutures(t *testing.T, dir string, want int) {
 	}
 }
 
-// sameFiles compares run directories, except where they are and how long the runs took.
+// sameFiles compares run directories, except their paths and the durations of the runs.
 func sameFiles(t *testing.T, a, b string) {
 	t.Helper()
 	read := func(dir string) map[string]string {
@@ -116,8 +117,8 @@ func sameFiles(t *testing.T, a, b string) {
 	}
 }
 
-// TestForkOfRecorded records the futures of a recorded run: what it was to leave besides its directory is not
-// left again.
+// TestForkOfRecorded records the futures of a recorded run. Output files of the recorded command outside its
+// directory are not written again.
 func TestForkOfRecorded(t *testing.T) {
 	trace := filepath.Join("..", "..", "testdata", "traces", "short.jsonl")
 	dir := t.TempDir()
@@ -146,7 +147,7 @@ func TestForkOfRecorded(t *testing.T) {
 	printed(t, []string{"fork", filepath.Join(futures, "router=kv,workers=3"), "--at=2s", "--set=workers=2"})
 }
 
-// TestForkLeavesNothingHalf looks for the rest of a fork that fails.
+// TestForkLeavesNothingHalf checks that a failed fork removes its files.
 func TestForkLeavesNothingHalf(t *testing.T) {
 	trace := filepath.Join("..", "..", "testdata", "traces", "short.jsonl")
 	dir := t.TempDir()
@@ -183,7 +184,7 @@ func TestForkLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// TestForkNames names directories of futures with settings that are no names of files.
+// TestForkNames checks the names of directories of futures with settings that are not valid file names.
 func TestForkNames(t *testing.T) {
 	trace := filepath.Join("..", "..", "testdata", "traces", "short.jsonl")
 	dir := filepath.Join(t.TempDir(), "futures")

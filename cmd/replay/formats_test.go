@@ -11,13 +11,12 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// cleanReport leaves out of a report what differs between runs, and the rows of the trace that are not replayed.
+// cleanReport removes the values of a report that differ between runs, and the counts of dropped rows.
 func cleanReport(text string) string {
 	return regexp.MustCompile(`  "dropped_[^\n]*\n`).ReplaceAllString(clitest.CleanText(text), "")
 }
 
-// A trace of any format is replayed as the Mooncake trace that can be made of
-// it.
+// A trace of any format gives the same report as the Mooncake trace that it is converted to.
 func TestFormatsReplayAsConverted(t *testing.T) {
 	here, _ := os.Getwd()
 	examples := filepath.Join(here, "..", "..", "testdata", "traces", "formats")
@@ -48,8 +47,8 @@ func TestFormatsReplayAsConverted(t *testing.T) {
 	}
 }
 
-// The same flags fill in missing facts of a file, and give the same workload, in a replay and in a conversion to a
-// Mooncake trace.
+// Flags that supply missing properties of a file give the same workload in a replay and in a conversion to a Mooncake
+// trace.
 func TestLeftOpenAsConverted(t *testing.T) {
 	here, _ := os.Getwd()
 	examples := filepath.Join(here, "..", "..", "testdata", "traces", "formats")
@@ -69,7 +68,7 @@ func TestLeftOpenAsConverted(t *testing.T) {
 			continue
 		}
 		code, got, errs := command("", append([]string{"trace", "--output=json", path}, flags...)...)
-		before, rest, found := strings.Cut(got, `, "text_lengths": "`) // lengths of the converted rows are no estimates
+		before, rest, found := strings.Cut(got, `, "text_lengths": "`) // the converted rows have exact lengths
 		if _, after, _ := strings.Cut(rest, `"}`); found {
 			got = before + "}" + after
 		}
@@ -80,7 +79,7 @@ func TestLeftOpenAsConverted(t *testing.T) {
 	}
 }
 
-// A file of one's own is the same workload to every command that reads traces.
+// A custom CSV or JSONL file is the same workload to every command that reads traces.
 func TestColumnsAsConverted(t *testing.T) {
 	here, _ := os.Getwd()
 	own := filepath.Join(here, "..", "..", "testdata", "traces", "own.csv")
@@ -135,8 +134,7 @@ func TestAgenticTarget(t *testing.T) {
 	}
 }
 
-// Parts of a trace that are anonymized one after the other agree on ids when they
-// share a map.
+// Parts of a trace that are anonymized one after the other get the same ids if they share an id map.
 func TestIDMap(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -161,8 +159,7 @@ func TestIDMap(t *testing.T) {
 	}
 }
 
-// A generated workload is replayed as the trace that replay generate makes by
-// the same flags.
+// A generated workload gives the same report as the trace that replay generate writes with the same flags.
 func TestGeneratedReplaysAsWritten(t *testing.T) {
 	checkGeneratedReplays(t, "rate=5 requests=50 input=lognormal:mean=1000,sigma=0.8 output=200 turns=uniform:min=1,max=4 think=2 prefix=system:tokens=512")
 	checkGeneratedReplays(t, "rate=1 requests=50 input=1000 output=20 agents=uniform:min=0,max=3 calls=2 tool=exponential:mean=0.5 fails=0.1 agent-prefix=system:tokens=512")
@@ -188,7 +185,7 @@ func checkGeneratedReplays(t *testing.T, text string) {
 	}
 }
 
-// A recorded run knows what was in each file of a directory.
+// A recorded run has the hash of each file of an input directory.
 func TestDirectoryIsHashed(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -207,7 +204,7 @@ func TestDirectoryIsHashed(t *testing.T) {
 	}
 }
 
-// run.json and report.json count the rows that are not replayed.
+// run.json and report.json have the counts of rows that were not replayed.
 func TestDroppedInRunDirectory(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -17,15 +17,15 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// podLog is the start-up log of each server of a made run.
+// podLog is the start-up log of each server of a generated run.
 const podLog = `INFO [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-14B', 'enforce_eager': True, 'block_size': 64, 'max_num_batched_tokens': 2048, 'max_num_seqs': 256, 'enable_prefix_caching': True, 'kv_events_config': KVEventsConfig(enable_kv_cache_events=True, publisher='zmq', endpoint='tcp://router:5557', topic='kv@10.0.0.1:8000@Qwen/Qwen3-14B')}
 INFO [vllm.py:840] Asynchronous scheduling is enabled.
 INFO [core.py:109] Initializing a V1 LLM engine (v0.19.0) with config: model='Qwen/Qwen3-14B', tensor_parallel_size=1, enforce_eager=True, enable_prefix_caching=True
 INFO [kv_cache_utils.py:1708] GPU KV cache size: 198,208 tokens
 `
 
-// makeRun lets simulated servers behind a router serve requests at a rate for 24 s, with the settings of flags, and
-// writes the measurements of a client 15 ms away.
+// makeRun lets simulated servers behind a router serve requests at a rate for 24 s, with the settings of flags. It
+// writes the measurements of a client at a distance of 15 ms.
 func makeRun(t *testing.T, name string, rate float64, flags ...string) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(rate), 17))
@@ -83,7 +83,8 @@ func makeRun(t *testing.T, name string, rate float64, flags ...string) string {
 	return name
 }
 
-// How long fresh servers stand still, and in which pass, is fitted; a replay of them has it, too.
+// A fit finds the warm-up of fresh servers: its time, and the pass in which it occurs. A replay of the servers has
+// the same warm-up.
 func TestFreshServers(t *testing.T) {
 	long.Only(t)
 	here, err := os.Getwd()

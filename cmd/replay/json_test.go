@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/programtest"
 )
 
-// withoutJSON returns the commands that do not take --output json, and why.
+// withoutJSON returns the commands without --output json, and the reasons.
 func withoutJSON() map[string]string {
 	return map[string]string{
 		"init":             "prints a deployment file",
@@ -30,11 +30,11 @@ func withoutJSON() map[string]string {
 	}
 }
 
-// Every command that prints a result prints it as JSON for programs, too, by one flag.
+// Every command that prints a result also prints it as JSON, with the same flag.
 func TestOutputJSONEverywhere(t *testing.T) { programtest.CheckJSON(t, root.New, withoutJSON()) }
 
-// Commands print one JSON document with --output json. Its keys are words in lower case, and docs/outputs.md lists
-// them, or replay schema report.
+// Commands print one JSON document with --output json. Its keys are lower-case words that docs/outputs.md or replay
+// schema report lists.
 func TestOutputJSON(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -74,8 +74,8 @@ func TestOutputJSON(t *testing.T) {
 	}
 }
 
-// checkDocumented checks that the table of docs/outputs.md has the keys that a command prints on top, or names the
-// report for them.
+// checkDocumented checks that the table of docs/outputs.md lists the top-level keys of a command, or names the report
+// for them.
 func checkDocumented(t *testing.T, docs, line string, document any) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -83,7 +83,7 @@ func checkDocumented(t *testing.T, docs, line string, document any) {
 	if command == "traces" {
 		command += " " + words[1]
 	}
-	if command == "doctor" { // another name
+	if command == "doctor" { // an alias
 		command = "traces inspect"
 	}
 	row := regexp.MustCompile("(?m)^\\| `" + command + "` .*$").FindString(docs)
@@ -102,7 +102,8 @@ func checkDocumented(t *testing.T, docs, line string, document any) {
 	}
 }
 
-// isReportKey reports whether the schema of reports has a key with the members of its value, or a pattern for the key.
+// isReportKey reports whether the schema of reports has this key with the members of its value, or a pattern that
+// matches the key.
 func isReportKey(t *testing.T, key string, value any) bool {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -149,7 +150,7 @@ func keysOf(document any) []string {
 	return keys
 }
 
-// The documents have the values of the tables.
+// The JSON documents have the values of the tables.
 func TestOutputJSONSaysTheSame(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

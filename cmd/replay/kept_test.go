@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// A table does not take the place of a file or a directory, unless that is asked for.
+// A table replaces an existing file or directory only with --overwrite.
 func TestTableFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.csv")

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// partialReport reads a report that must be of a run that ended early.
+// partialReport reads a report and checks that its run ended early.
 func partialReport(t *testing.T, text []byte) *collector.Report {
 	t.Helper()
 	r, err := collector.ReadJSON(bytes.NewReader(text))
@@ -29,7 +29,7 @@ func partialReport(t *testing.T, text []byte) *collector.Report {
 	return r
 }
 
-// An hour's workload in real time.
+// hour returns the command line of an hour's workload in real time.
 func hour() []string {
 	return []string{
 		"trace", "--input-tokens", "64", "--output-tokens", "4", "--request-count", "3600",
@@ -37,7 +37,7 @@ func hour() []string {
 	}
 }
 
-// The deadline ends a run with the report of what there is and code 3.
+// The deadline ends a run with a partial report and exit code 3.
 func TestDeadline(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := run(append(hour(), "--deadline", "300ms"), strings.NewReader(""), &out, &errs)
@@ -49,7 +49,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A signal ends a run with the report of what there is and the code of the signal.
+// A signal ends a run with a partial report and the exit code of the signal.
 func TestSignalInRealTime(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -68,14 +68,14 @@ func TestSignalInRealTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewReader(errs)
-		if first, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(first, "progress: ") { // requests have finished
+		if first, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(first, "progress: ") { // progress shows completed requests
 			t.Errorf("%q, %v", first, err)
 		}
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 		rest, _ := io.ReadAll(lines)
-		_ = cmd.Wait() // the exit code tells
+		_ = cmd.Wait() // the exit code is checked below
 		if code := cmd.ProcessState.ExitCode(); code != want {
 			t.Errorf("%v: exit %d, want %d: %s", signal, code, want, rest)
 		}
@@ -83,7 +83,7 @@ func TestSignalInRealTime(t *testing.T) {
 	}
 }
 
-// The observers of a run also observe a run in real time.
+// Observers of a run also work in real time.
 func TestRecordsInRealTime(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, pools := range [][]string{{"--workers", "2"}, {"--prefill-workers", "1", "--decode-workers", "2", "--online-disagg"}} {

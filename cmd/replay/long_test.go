@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// An error that quotes a long text of the user's is short, and comes at once.
+// An error message that quotes a long text of the user is short, and is printed without delay.
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	here, _ := os.Getwd()
@@ -67,7 +67,7 @@ func TestErrorsAreShort(t *testing.T) {
 		"replay help LONG",
 		"replay gpus LONG",
 	} {
-		programtest.CheckShort(t, root.New, strings.ReplaceAll(line, "LONG", long), 1000) // excerpts, and lists of what is accepted
+		programtest.CheckShort(t, root.New, strings.ReplaceAll(line, "LONG", long), 1000) // error messages contain excerpts, and lists of accepted values
 	}
 	for _, line := range []string{
 		"replay LONG",
@@ -75,6 +75,6 @@ func TestErrorsAreShort(t *testing.T) {
 		"replay trace requests.jsonl --out=LONG",
 		"replay trace requests.jsonl --config=LONG",
 	} {
-		programtest.CheckShort(t, root.New, strings.ReplaceAll(line, "LONG", long), excerpt.Longest+len("replay: \n")) // names of files, and all keys
+		programtest.CheckShort(t, root.New, strings.ReplaceAll(line, "LONG", long), excerpt.Longest+len("replay: \n")) // error messages contain file names, and all keys
 	}
 }

@@ -21,13 +21,12 @@ func TestMain(m *testing.M) {
 	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
-// Run carries out a command line of the program.
+// run runs a command line of the program.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return cli.Program(root.New).Run(args, stdin, stdout, stderr)
 }
 
-// TestScripts runs testdata/*.script among copies of the files of
-// testdata/files.
+// TestScripts runs testdata/*.script in a directory with copies of the files in testdata/files.
 func TestScripts(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -52,7 +51,7 @@ func enterFiles(t *testing.T, here string) string {
 	return clitest.EnterCopy(t, filepath.Join(here, "testdata", "files"))
 }
 
-// Standard output holds the report and nothing else.
+// Standard output contains only the report.
 func TestJSONForPipes(t *testing.T) {
 	here, _ := os.Getwd()
 	dir := enterFiles(t, here)
@@ -66,8 +65,8 @@ func TestJSONForPipes(t *testing.T) {
 	}
 }
 
-// The document of a plan is the same in a file, next to the table, and on standard output, also for a plan that finds
-// nothing.
+// The document of a plan is the same in a file, next to the table and on standard output, also for a plan without a
+// result.
 func TestPlanDocumentInAFile(t *testing.T) {
 	here, _ := os.Getwd()
 	dir := enterFiles(t, here)
@@ -90,7 +89,7 @@ func TestPlanDocumentInAFile(t *testing.T) {
 	}
 }
 
-// A report that cannot be written is an error, and so is a full standard output.
+// A report that cannot be written is an error, as is a full standard output.
 func TestFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -113,7 +112,7 @@ func TestFullDevice(t *testing.T) {
 	}
 }
 
-// Whatever is refused leaves no file behind.
+// A rejected command line creates no files.
 func TestNothingIsWrittenOnFailure(t *testing.T) {
 	here, _ := os.Getwd()
 	dir := enterFiles(t, here)
@@ -134,7 +133,7 @@ func TestNothingIsWrittenOnFailure(t *testing.T) {
 	}
 }
 
-// Every flag of the reference is taken, and none of its names is in the help.
+// Every flag of the reference is accepted, and none is in the help under its name in the reference.
 func TestReferenceFlags(t *testing.T) {
 	list, err := os.ReadFile("../../docs/coming-from.md")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// cleanly runs a command that must succeed and returns what it prints, except real times.
+// cleanly runs a command that must succeed and returns its output without real times.
 func cleanly(t *testing.T, args ...string) string {
 	t.Helper()
 	return clitest.CleanText(string(printed(t, args)))
 }
 
-// A mix of deployments with the same settings prints the report of the plain pool, byte by byte.
+// A mix of deployments with equal settings prints the report of a pool of one kind, byte for byte.
 func TestMixOfSameDeployments(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// Flags of other tools work, or are answered with flags that there are.
+// Flags of other tools work, or give an error that names the corresponding flags of replay.
 func TestFlagsOfOtherTools(t *testing.T) {
 	trace, _, err := root.New(cli.Streams{}, nil).Find([]string{"trace"})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestFlagsOfOtherTools(t *testing.T) {
 	}
 }
 
-// The common flags of other tools are flags of a replay, or are answered.
+// The common flags of other tools are flags of a replay, or give an error that names a flag of replay.
 func TestCommonFlagsOfOtherTools(t *testing.T) {
 	trace, _, err := root.New(cli.Streams{}, nil).Find([]string{"trace"})
 	if err != nil {
@@ -71,7 +71,7 @@ func TestCommonFlagsOfOtherTools(t *testing.T) {
 	}
 }
 
-// A command line with flags of other tools has the result of the same line with our flags.
+// A command line with flags of other tools has the result of the same line with flags of replay.
 func TestOtherNames(t *testing.T) {
 	here := printed(t, strings.Fields("trace --input-tokens 100 --output-tokens 20 --request-count 10 --gpu h100 --model llama-3.1-8b --tp 2 --seed 3 --output json"))
 	for _, line := range []string{

@@ -29,8 +29,8 @@ func readPage(t *testing.T, file string, v any) string {
 	return data
 }
 
-// The page of a sweep has the settings of all cells, their common objectives as limits of its chart, and marks cells
-// that did not keep up.
+// The page of a sweep has the settings of all cells and their common objectives as limits of its chart. It marks
+// cells with growing queues.
 func TestSweepPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -87,7 +87,8 @@ func TestSweepPage(t *testing.T) {
 	}
 }
 
-// The page of a comparison has its verdict, the settings and values that differ, and the requests that moved most.
+// The page of a comparison has its verdict, the settings and values that differ, and the requests with the largest
+// changes.
 func TestDiffPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -124,8 +125,8 @@ func TestDiffPage(t *testing.T) {
 	}
 }
 
-// The pages of a calibration and of a validation have the same parts: errors, measured against simulated, each request,
-// assumptions, and the command.
+// The pages of a calibration and of a validation have the same parts: errors, measured against simulated values, each
+// request, assumptions, and the command.
 func TestMeasuredPages(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -162,8 +163,8 @@ func TestMeasuredPages(t *testing.T) {
 	}
 }
 
-// The page of runs has their objectives, draws the latencies they are about, and compares
-// them with the first run request by request.
+// The page of runs has their objectives, draws the latencies of these objectives, and compares each run with the
+// first run, request by request.
 func TestReportPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

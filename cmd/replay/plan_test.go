@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// The answer is right on a short trace, and on a recorded hour.
+// The plan is right on a short trace, and on a recorded hour.
 func TestPlanIsRight(t *testing.T) {
 	checkPlan(t, "../../testdata/traces/burst.jsonl", "--slo", "p99:ttft=500ms,p99:itl=50ms", "--block-size", "64")
 	t.Run("recorded", func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestPlanIsRight(t *testing.T) {
 	})
 }
 
-// checkPlan checks a plan for a trace: run alone, the cluster meets the objectives
-// and every smaller one misses, and so it is with the loads.
+// checkPlan checks a plan for a trace by separate replays: the cluster meets the objectives and every smaller cluster
+// misses. Its highest load is checked in the same way.
 func checkPlan(t *testing.T, trace string, objectives ...string) {
 	t.Helper()
 	started := time.Now()
@@ -82,8 +82,8 @@ func checkPlan(t *testing.T, trace string, objectives ...string) {
 	}
 }
 
-// A repeated plan reads the replays of the journal, even if it needs more, and has the same answer. Another trace is
-// not taken for the first one.
+// A repeated plan has the same result and reads its replays from the journal, also if it needs more replays. Another
+// trace does not match the journal.
 func TestPlanGoesOn(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -123,7 +123,7 @@ func TestPlanGoesOn(t *testing.T) {
 	}
 }
 
-// The files of a plan and of a sweep hold a row for each replay.
+// The files of a plan and of a sweep have a row for each replay.
 func TestTableFiles(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -141,8 +141,8 @@ func TestTableFiles(t *testing.T) {
 	checkTableFiles(t, document.Replays, "p99_ttft_ms")
 }
 
-// The page of a plan has its answer in a sentence, its inputs and its assumptions, and the clusters with the limits for
-// its charts. Nothing of it is text for a terminal.
+// The page of a plan has its result in one sentence, its inputs and assumptions, and the clusters with the limits for
+// its charts. No text on it is formatted for a terminal.
 func TestPlanPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -201,8 +201,8 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
-// The figures below the recommended cluster are of that cluster. Those of the minimum for the trace as recorded are
-// below its name, with its share of resamples, in the text and on the page.
+// The values below the recommended cluster are those of that cluster. The values of the minimum for the trace as
+// recorded are below its name, with its share of resamples, in the text and on the page.
 func TestPlanNamesTheMinimum(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -228,8 +228,8 @@ func TestPlanNamesTheMinimum(t *testing.T) {
 	}
 }
 
-// A given cluster that meets on the recorded workload, but in too few resamples, is not shown as one to rely on; one
-// that misses has the missed objective.
+// A given cluster that meets the objectives on the recorded workload, but in too few resamples, is not shown as
+// reliable. A cluster that misses is shown with the missed objective.
 func TestPlanPageOfGivenClusters(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -243,7 +243,7 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 	}{
 		{[]string{"--slo=p99:ttft=9s"}, true, "meets p99 TTFT ≤ 9 s on the trace as recorded, and in 4 of 4 simulated resamples."},
 		{[]string{"--slo=p99:ttft=9s", "--resamples=0"}, true, "on the trace as recorded, which was not resampled."},
-		{[]string{"--slo=p99:ttft=9s", "--gpu=h100", "--model=llama-3.1-8b", "--resamples=0"}, true, "1 GPU (1 worker, 2.50 an hour) meets "}, // the price's source is a fact
+		{[]string{"--slo=p99:ttft=9s", "--gpu=h100", "--model=llama-3.1-8b", "--resamples=0"}, true, "1 GPU (1 worker, 2.50 an hour) meets "}, // the source of the price is a separate fact
 		{[]string{"--slo=p99:ttft=1ms"}, false, "1 GPU (1 worker) does not meet p99 TTFT ≤ 1 ms: p99 ttft is "},
 	} {
 		var out, errs bytes.Buffer
@@ -262,7 +262,7 @@ func TestPlanPageOfGivenClusters(t *testing.T) {
 	}
 }
 
-// checkTableFiles checks files of this number of rows.
+// checkTableFiles checks files with this number of rows.
 func checkTableFiles(t *testing.T, rows int, column string) {
 	t.Helper()
 	read := func(name string) string {
@@ -288,7 +288,7 @@ func checkTableFiles(t *testing.T, rows int, column string) {
 	}
 }
 
-// printed is the standard output of a command that ends well.
+// printed returns the standard output of a command that must succeed.
 func printed(t *testing.T, args []string) []byte {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -298,7 +298,7 @@ func printed(t *testing.T, args []string) []byte {
 	return out.Bytes()
 }
 
-// Programs, pages and journals have a choice that cannot run with its reason.
+// JSON, pages and journals contain choices that cannot run, with the reason.
 func TestPlanChoiceThatCannotRun(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -317,7 +317,7 @@ func TestPlanChoiceThatCannotRun(t *testing.T) {
 	}
 }
 
-// A page has the clusters of each hour. --growth adds requests to the hours, and not hours.
+// The page has the clusters of each hour. --growth adds requests to each hour, and adds no hours.
 func TestPlanPageByHour(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plan.html")
 	text := printed(t, []string{"plan", "--input-tokens=2000", "--output-tokens=20", "--request-count=61", "--arrival-interval-ms=180000", "--slo=p99:ttft=2s",

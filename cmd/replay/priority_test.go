@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Where requests have priorities, the order of admission is theirs, by the field that
-// the command line names; a row without one has 0.
+// If requests have priorities, they are admitted in the order of the field that the command line names. A row without
+// the field has priority 0.
 func TestPriorities(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -47,9 +47,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-// The priorities of classes decide which requests lose their place in an engine. Requests 0 and 2 are long, 1 and 3 are
-// short. vLLM takes places where it has no KV blocks left. SGLang takes places where it has none left, and priorities
-// differ by more than a threshold.
+// The priorities of classes decide which requests are preempted. Requests 0 and 2 are long, 1 and 3 are short. vLLM
+// preempts if no KV block is free. SGLang preempts if no seat is free and priorities differ by more than a threshold.
 func TestClassesPreempt(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/programtest"
 )
 
-// What holds of both programs holds of this one (the served side has the same test).
+// The tests of both programs pass for this program (replay-live has the same test).
 func TestProgram(t *testing.T) {
 	t.Run("help", func(t *testing.T) { programtest.CheckHelp(t, root.New) })
 	t.Run("tiers", func(t *testing.T) {
@@ -28,9 +28,8 @@ func TestProgram(t *testing.T) {
 	t.Run("libraries", func(t *testing.T) { programtest.CheckLibraries(t, ".") })
 }
 
-// The simulator holds nothing that talks to other processes: no package that it
-// imports, directly or not, imports etcd, NATS, gRPC or OpenTelemetry, or is of
-// the served side.
+// The simulator contains no code that talks to other processes. No package that it imports, directly or indirectly,
+// imports etcd, NATS, gRPC or OpenTelemetry, or is in the module live.
 func TestSimulatorHasNoNetwork(t *testing.T) {
 	for name := range programtest.ListPackages(t, ".") {
 		for _, stranger := range []string{
@@ -43,7 +42,7 @@ func TestSimulatorHasNoNetwork(t *testing.T) {
 	}
 }
 
-// The shell completes flags that the help leaves out, too.
+// The shell also completes flags that the help omits.
 func TestFlagsAreCompleted(t *testing.T) {
 	var out, errs bytes.Buffer
 	for _, flag := range []string{"--help-all", "--help", "--router-queue-policy", "--workers", "--tokens-per-byte"} {
@@ -54,7 +53,7 @@ func TestFlagsAreCompleted(t *testing.T) {
 	}
 }
 
-// The types of arguments in Python are those of the flags: go generate ./cmd/replay/manual.
+// The Python types of arguments match the flags: go generate ./cmd/replay/manual writes them.
 func TestPythonNamesTheFlags(t *testing.T) {
 	want, err := manual.MakePython(root.New(cli.Streams{}, nil))
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// Every command that takes long reports its progress. Only plan does not count up to its total, which is an estimate.
+// Every long command reports its progress. Each command except plan counts up to its total; the total of plan is an
+// estimate.
 func TestProgressOfCommands(t *testing.T) {
 	t.Setenv("REPLAY_PROGRESS", "lines")
 	trace := "testdata/files/requests.jsonl"
@@ -29,7 +30,7 @@ func TestProgressOfCommands(t *testing.T) {
 		}
 		done, total := -1, -1
 		for line := range strings.Lines(errs.String()) {
-			_, _ = fmt.Sscanf(line, "progress: %d of %d "+c.what+"\n", &done, &total) // other lines are no progress
+			_, _ = fmt.Sscanf(line, "progress: %d of %d "+c.what+"\n", &done, &total) // other lines are not progress
 		}
 		if done < 1 || done > total || done < total && !strings.HasPrefix(c.args, "plan") {
 			t.Errorf("%s: %d of %d %s at the end:\n%s", c.args, done, total, c.what, &errs)

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// pullCase is a workload and what prefill and decode engines of vLLM did with it, as tools/vllmoracle writes them down.
+// pullCase is a workload with the results of vLLM's prefill and decode engines, written by tools/vllmoracle.
 type pullCase struct {
 	Name     string            `json:"name"`
 	Profile  string            `json:"profile"`
@@ -98,8 +98,8 @@ func TestPullsAsVLLM(t *testing.T) {
 	}
 }
 
-// If the blocks of both pools wait for each other with --kv-transfer push, the error names the blocks of each pool: the
-// long prompt has all its blocks on the decode worker and too few on the prefill worker, and the short prompt the
+// If the blocks of both pools wait for each other with --kv-transfer push, the error names the blocks of each pool.
+// The long prompt has all its blocks on the decode worker and too few on the prefill worker; the short prompt has the
 // reverse.
 func TestPushStallNamesThePools(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -119,7 +119,7 @@ func TestPushStallNamesThePools(t *testing.T) {
 	}
 }
 
-// compare holds the requests in a file against those of c.
+// compare compares the requests in a file with the requests of c.
 func (c *pullCase) compare(t *testing.T, path string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *pullCase) compare(t *testing.T, path string) {
 	}
 }
 
-// Requests that preempt each other without end on a prefill worker are an error, also while the worker keeps the blocks of a computed
-// prompt for a decode worker.
+// Requests that preempt each other endlessly on a prefill worker are an error, also while the worker keeps the blocks
+// of a computed prompt for a decode worker.
 func TestPreemptionWithoutEndStops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	var rows strings.Builder
@@ -166,8 +166,8 @@ func TestPreemptionWithoutEndStops(t *testing.T) {
 	}
 }
 
-// By vLLM's own rules decode workers pull unless flags set another way. With faults they cannot, and a warning names
-// what to compare with.
+// By vLLM's own rules decode workers pull, unless a flag disables it. Pull is not supported with faults; a warning
+// names the setting to compare with.
 func TestPullsByDefault(t *testing.T) {
 	base := []string{"trace", "../../testdata/traces/short.jsonl", "--gpu=h100", "--model=llama-3.1-8b", "--prefill-workers=1", "--decode-workers=2"}
 	const pulls, warning = "as with vLLM's NixlConnector; prefill workers", "compare with a run that has --kv-transfer all"
@@ -194,8 +194,8 @@ func TestPullsByDefault(t *testing.T) {
 	}
 }
 
-// By the rules of 0.24 a request that loses its place on a prefill worker while its token is in flight leaves with the token and without
-// blocks. With --kv-transfer push its KV cache is sent, too, and all requests end.
+// By the rules of vLLM 0.24, a request that is preempted on a prefill worker while its token is in flight leaves with
+// the token and without blocks. With --kv-transfer push its KV cache is also sent, and all requests end.
 func TestPushSendsWhatLostItsPlace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	var rows strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// The rows of requests and of sweeps have the rejected requests with the reason of the report, also after rows of a
-// stream were written.
+// The rows of requests and of sweeps contain the rejected requests with the reason of the report, also if rows of a
+// stream were written before.
 func TestRejectedRows(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 )
 
-// What the log of a server reports applies to the replay: this one captures no graphs. Without a GPU it cannot, and
-// that is said.
+// Settings in the log of a server apply to the replay; this server captures no graphs. Without --gpu the setting
+// cannot apply, and a note is printed.
 func TestReportedSettings(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

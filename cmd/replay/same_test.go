@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// outcome is the output of a command without parts that differ between runs.
+// outcome returns the output of a command without parts that differ between runs.
 func outcome(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	in, err := os.Open(stdin)
@@ -25,7 +25,7 @@ func outcome(t *testing.T, stdin string, args ...string) string {
 	return clitest.CleanText(out.String() + errs.String())
 }
 
-// Command lines with the same meaning in other words.
+// Command lines with different words and the same meaning have the same output.
 func TestSameRuns(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -48,7 +48,7 @@ func TestSameRuns(t *testing.T) {
 			"trace requests.jsonl --block-size=32 --max-num-batched-tokens=64 --decode-max-num-batched-tokens=8192 --num-gpu-blocks=9 --prefill-num-gpu-blocks=16384 --preemption-mode=fifo",
 			"trace requests.jsonl " + prefill + `,"max_num_batched_tokens":99} ` + decode + `,"num_gpu_blocks":9} --prefill-max-num-batched-tokens=64 --decode-preemption-mode=fifo`,
 		},
-		{ // the reference counts what preempted requests find again as hits
+		{ // the reference counts cached blocks of preempted requests as hits
 			"trace requests.jsonl --block-size=32 --prefill-max-num-batched-tokens=64 --decode-num-gpu-blocks=9 --decode-preemption-mode=fifo --compat=dynamo-1.2",
 			"requests.jsonl --block-size=32 --prefill-max-num-batched-tokens=64 --decode-num-gpu-blocks=9 --decode-preemption-mode=fifo",
 		},
@@ -78,7 +78,7 @@ func TestSameRuns(t *testing.T) {
 			if !ok {
 				stdin = "empty.jsonl"
 			}
-			// What a result rests on is not in the reference's reports.
+			// The reports of the reference have no assumptions and no saturation.
 			got := regexp.MustCompile(`(?m)^  "(assumptions|saturation.*)":.*\n`).ReplaceAllString(outcome(t, stdin, strings.Fields(line)...), "")
 			if i == 0 {
 				first = got
@@ -89,7 +89,7 @@ func TestSameRuns(t *testing.T) {
 	}
 }
 
-// Programs learn from the report itself that requests are missing.
+// The report itself has the number of missing requests, for programs.
 func TestMissingRequestsInJSON(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// An autoscaler acts until the last request has ended, also where a worker becomes ready at an instant after that, at
-// which a tick is due.
+// An autoscaler acts until the last request has ended, also if a worker becomes ready afterwards, at the time of a
+// tick.
 func TestAutoscalersEndWithTheWorkload(t *testing.T) {
 	for name, text := range map[string]string{"scrape and tick": `interval: 10s`, "ticks": `interval: 5s`} {
 		dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestAutoscalersEndWithTheWorkload(t *testing.T) {
 	}
 }
 
-// Workers that are killed while they leave are counted, with what happened to their requests.
+// Workers that are killed while they drain are counted, with the outcomes of their requests.
 func TestDrainsEnd(t *testing.T) {
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "hpa.yaml"), filepath.Join(dir, "report.json")

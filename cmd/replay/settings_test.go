@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// The command settings prints every declared setting as JSON, for the scripts of tools, and the flags that help leaves out.
+// The command settings prints every declared setting and the flags that the help omits, as JSON for programs.
 func TestSettingsAsJSON(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run([]string{"settings", "--output", "json"}, nil, &out, &errs); code != 0 || errs.Len() > 0 {
@@ -38,7 +38,7 @@ func TestSettingsAsJSON(t *testing.T) {
 	}
 }
 
-// Help shows at most 120 flags of a command: replay settings lists the rest.
+// --help-all shows at most 120 flags of a command. replay settings lists the other flags.
 func TestHelpIsShort(t *testing.T) {
 	flags := regexp.MustCompile(`(?m)^ +(-.,|   ) --`)
 	for _, name := range []string{"trace", "concurrency", "plan", "fork", "sweep"} {
@@ -48,7 +48,8 @@ func TestHelpIsShort(t *testing.T) {
 	}
 }
 
-// The list has all settings, those of an engine, and those of a part of a name; an unknown name is an error.
+// The list has all settings. A name selects the settings of an engine, or those with the name as a part of key or
+// flag. An unknown name is an error.
 func TestListOfSettings(t *testing.T) {
 	for line, want := range map[string]string{
 		"settings":                "\n  sglang.schedule_policy, --schedule-policy (default fifo)\n      order of the queue:",

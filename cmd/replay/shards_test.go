@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// container is what a pod runs, as far as a sweep needs it.
+// container is the part of a Kubernetes container that a sweep uses.
 type container struct {
 	Command, Args []string
 	WorkingDir    string `yaml:"workingDir"`
@@ -34,7 +34,7 @@ func (c *container) runAs(t *testing.T, parameters ...string) {
 	}
 }
 
-// job is a Job of Kubernetes, as far as a sweep needs it.
+// job is the part of a Kubernetes Job that a sweep uses.
 type job struct {
 	Spec struct {
 		Completions int
@@ -98,7 +98,7 @@ func runArgo(t *testing.T, text []byte) {
 	}
 }
 
-// runScript runs a program of a sweep, with stubs of the programs that it calls.
+// runScript runs a program of a sweep, with stubs of the programs that it starts.
 func runScript(t *testing.T, args []string, stubs map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,7 +115,8 @@ func runScript(t *testing.T, args []string, stubs map[string]string) {
 	}
 }
 
-// sbatch runs a job at once: the tasks of an array, the last first, or one command after the job of number 17.
+// sbatch is a stub of Slurm that runs a job immediately: the tasks of an array in reverse order, or one command after
+// job 17.
 const sbatch = `#!/bin/sh
 set -eu
 for arg; do case $arg in
@@ -127,7 +128,7 @@ while [ $i -gt 0 ]; do SLURM_ARRAY_TASK_ID=$i sh -c "$command" >&2; i=$((i - 1))
 echo 17
 `
 
-// ray runs tasks at once.
+// ray is a stub of Ray that runs tasks immediately.
 const ray = `
 def init(): pass
 def get(results): return results
@@ -138,7 +139,7 @@ def remote(**options):
     return wrap
 `
 
-// The files of examples/scale give the table of one process.
+// The files in examples/scale give the same table as one process.
 func TestExamplesOfScale(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A sweep takes pass times by data sheets, which no file holds, as trace does.
+// A sweep accepts pass times by data sheets, as trace does. No file contains these pass times.
 func TestSweepTakesRooflines(t *testing.T) {
 	const profile = "timing-profile=roofline:h100/llama-3.1-8b"
 	var want struct {

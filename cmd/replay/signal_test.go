@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// blockingInput tells when it is read and then gives nothing.
+// blockingInput signals when it is read, and then blocks.
 type blockingInput struct{ reading chan struct{} }
 
 func (b blockingInput) Read([]byte) (int, error) {
@@ -21,8 +21,7 @@ func (b blockingInput) Read([]byte) (int, error) {
 	select {}
 }
 
-// A signal ends a command soon, even one that waits for input: patience, and
-// what the machine takes.
+// A signal ends a command within a minute, even a command that waits for input.
 func TestSignals(t *testing.T) {
 	for sent, want := range map[syscall.Signal]int{syscall.SIGINT: cli.ExitInterrupted, syscall.SIGTERM: cli.ExitTerminated} {
 		in := blockingInput{make(chan struct{})}

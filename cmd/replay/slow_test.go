@@ -13,8 +13,8 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 )
 
-// A server that its log shows to be slow is a slow worker of the replay that a run is compared with, unless a flag sets
-// the speed of workers.
+// If the log of a server shows that it is slow, the replay for the comparison has a slow worker, unless a flag sets
+// the speeds of workers.
 func TestSlowServers(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

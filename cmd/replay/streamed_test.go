@@ -17,9 +17,8 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// Rows that go to their file as requests finish equal those of a trace that is kept, byte for byte, in every format.
-// They have where the time of requests went, and whether they met the objectives. The report, with exact quantiles, and
-// the digest are equal, too.
+// With --stream, the rows in the file of requests equal those of a trace in memory, byte for byte, in every format,
+// with ledgers and objectives. The report with exact quantiles and the digest are also equal.
 func TestStreamedFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, of := range [][2]string{{"chat-hour", "parquet"}, {"chat-hour", "csv"}, {"chat-hour", "jsonl"}, {"sessions", "csv"}} {
@@ -55,8 +54,8 @@ func TestStreamedFilesAreKept(t *testing.T) {
 	}
 }
 
-// The files of a run directory are those of a trace that is kept, byte for byte, except what is measured in real time and what
-// run.json names as absent.
+// The files of a run directory with --stream equal those of a trace in memory, byte for byte, except real times and
+// the files that run.json lists as absent.
 func TestStreamedDirectoryIsKept(t *testing.T) {
 	own := []string{"--workers", "3", "--scheduler-profile", "vllm", "--gpu", "h100", "--model", "llama-3.1-8b"}
 	for _, c := range []struct {
@@ -121,7 +120,7 @@ func TestStreamedDirectoryIsKept(t *testing.T) {
 	}
 }
 
-// dropReal returns a report without the lines of what is measured in real time.
+// dropReal returns a report without its real times.
 func dropReal(report []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(report) {
@@ -132,8 +131,8 @@ func dropReal(report []byte) []byte {
 	return kept
 }
 
-// The results by class are the same where requests are not kept, whether the trace or rules set the class of requests.
-// They are also the same in the order of routers and admissions that read classes.
+// With --stream, the results by class are the same as without, if the trace or rules set the class of requests. They
+// are also the same if routers or admission rules read classes.
 func TestStreamedClassesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/programtest"
 )
 
-// For any mistyped name, the error suggests the nearest one, in the same words.
+// For any mistyped name, the error suggests the nearest name, in the same words.
 func TestSuggestions(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)
@@ -68,7 +68,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// What is near nothing is refused without a guess.
+// A name without a similar name is rejected without a suggestion.
 func TestNoSuggestion(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// pseudo is a terminal of the kernel's, which keeps what is written to it.
+// pseudo is a pseudo-terminal that stores all output.
 type pseudo struct {
 	*os.File
 	master *os.File
@@ -27,7 +27,7 @@ type pseudo struct {
 	text   bytes.Buffer
 	done   chan struct{}
 	once   sync.Once
-	drawn  chan struct{} // closed when the first escape sequence has come
+	drawn  chan struct{} // closed at the first escape sequence
 }
 
 func openPseudo(t *testing.T, columns, lines uint16) *pseudo {
@@ -73,7 +73,7 @@ func (p *pseudo) keep() {
 	}
 }
 
-// end closes the terminal and returns all that was written to it.
+// end closes the terminal and returns all output.
 func (p *pseudo) end() string {
 	p.Close()
 	<-p.done
@@ -81,13 +81,13 @@ func (p *pseudo) end() string {
 	return p.text.String()
 }
 
-// watched is a replay of a second or two.
+// watched returns the command line of a replay that takes a second or two.
 func watched() []string {
 	return strings.Fields("trace --input-tokens 200 --output-tokens 20 --request-count 200000 --arrival-interval-ms 10 --workers 3 --router kv --max-num-seqs 4")
 }
 
-// One place decides on escape sequences: only text for a dumb terminal or none, and no colors if NO_COLOR is set to any
-// text.
+// One function decides on escape sequences: a dumb or missing terminal gets only text, and NO_COLOR with any value
+// disables colors.
 func TestEscapesOnTerminals(t *testing.T) {
 	colored, escaped := regexp.MustCompile(`\x1b\[[0-9;]*m`), regexp.MustCompile(`\x1b`)
 	for _, c := range []struct {
@@ -121,7 +121,7 @@ func TestEscapesOnTerminals(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a watched replay within a second or so, removes the frame and restores the terminal.
+// Ctrl-C ends a replay with --watch within about a second, removes the frame and restores the terminal.
 func TestWatchInterrupted(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "")

@@ -34,7 +34,7 @@ func traceFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// TestDoctor holds that doctor prints what traces inspect prints.
+// TestDoctor checks that doctor prints the output of traces inspect.
 func TestDoctor(t *testing.T) {
 	path := traceFile(t, "a.jsonl", `{"timestamp":1,"input_length":20,"output_length":3,"hash_ids":[5]}`+"\n")
 	_, inspected, _ := command("", "traces", "inspect", path)
@@ -43,8 +43,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// Every command stops at a bad row, and lists it once when it is to be skipped,
-// however often the command reads the file.
+// Every command stops at a bad row. With --skip-bad it lists the row once, even if it reads the file several times.
 func TestSkipBad(t *testing.T) {
 	path := traceFile(t, "a.jsonl", `{"chat_id":1,"parent_chat_id":-1,"timestamp":1,"input_length":20,"output_length":3,"hash_ids":[5,6]}
 {"chat_id":2,"parent_chat_id":-1,"timestamp":2,"input_length":20,"output_length":-3,"hash_ids":[5,7]}
@@ -62,7 +61,7 @@ func TestSkipBad(t *testing.T) {
 		code, out, errs = command("", append(args, "--skip-bad")...)
 		times := strings.Count(out+errs, "output_length is -3")
 		want := 1
-		if args[1] == "merge" { // both of its files have the row
+		if args[1] == "merge" { // both input files contain the row
 			want = 2
 		}
 		if code != cli.ExitDone || times != want || !strings.Contains(out+errs, "1 bad rows") {
@@ -85,7 +84,7 @@ func TestSkipBad(t *testing.T) {
 	}
 }
 
-// What validate and bounds print is there as JSON, too.
+// validate and bounds also print their result as JSON.
 func TestJSONOfTables(t *testing.T) {
 	path := traceFile(t, "a.jsonl", threeRows)
 	code, out, errs := command("", "traces", "validate", path, "--output=json")
@@ -123,8 +122,7 @@ func TestJSONOfTables(t *testing.T) {
 	}
 }
 
-// validate finds arrivals before the beginning, whatever the format and the unit; a
-// date is never one.
+// validate reports arrivals before time 0, for every format and unit. Dates are not reported.
 func TestNegativeArrivals(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.jsonl": strings.ReplaceAll(strings.ReplaceAll(threeRows, "-3", "3"), ":20,", ":-20,"),
@@ -145,8 +143,7 @@ func TestNegativeArrivals(t *testing.T) {
 	}
 }
 
-// A file is there when it is complete, and only then; one that is read is not
-// written over.
+// An output file appears only when it is complete. An input file is never overwritten.
 func TestTraceOutput(t *testing.T) {
 	path := traceFile(t, "a.jsonl", strings.ReplaceAll(threeRows, "-3", "3"))
 	out := filepath.Join(filepath.Dir(path), "b.jsonl.gz")
@@ -172,7 +169,7 @@ func TestTraceOutput(t *testing.T) {
 	}
 }
 
-// Standard input is as good as a file where it must be read only once.
+// A command that reads its input once accepts standard input like a file.
 func TestTraceFromStdin(t *testing.T) {
 	rows := strings.ReplaceAll(threeRows, "-3", "3")
 	for _, args := range [][]string{{"inspect", "-"}, {"validate", "-"}, {"convert", "-"}, {"scale", "-", "--rate=2"}} {
@@ -185,7 +182,7 @@ func TestTraceFromStdin(t *testing.T) {
 	}
 }
 
-// The same flags make the same bytes, and senseless settings are wrong usage.
+// The same flags generate the same bytes. Invalid settings are usage errors.
 func TestGenerateCommand(t *testing.T) {
 	args := []string{"generate", "--arrivals=gamma:cv=2", "--rate=5", "--duration=1m", "--input=lognormal:mean=1000,sigma=0.8",
 		"--output=uniform:min=10,max=90", "--turns=uniform:min=1,max=3", "--think=exponential:mean=2", "--prefix=tree:depth=2,branch=3,tokens=512"}
@@ -219,7 +216,7 @@ func TestGenerateCommand(t *testing.T) {
 	}
 }
 
-// Every command about traces rejects the rows that validate rejects, and counts skipped rows alike.
+// Every command about traces rejects the rows that validate rejects, and counts skipped rows in the same way.
 func TestTracesAgreeOnBadRows(t *testing.T) {
 	good := strings.ReplaceAll(threeRows, "-3", "3")
 	for name, text := range map[string]string{
@@ -257,7 +254,7 @@ func TestTracesAgreeOnBadRows(t *testing.T) {
 	}
 }
 
-// A time that no clock holds is refused wherever a trace is read, with the bound.
+// A time that exceeds the range of the clock is rejected wherever a trace is read. The error has the bound.
 func TestTimesAreBounded(t *testing.T) {
 	good := strings.ReplaceAll(threeRows, "-3", "3")
 	for name, text := range map[string]string{
@@ -273,7 +270,8 @@ func TestTimesAreBounded(t *testing.T) {
 	}
 }
 
-// TestTraceForOthers holds that a run exports its numbers as OpenMetrics text, and spans that are a trace of the same requests.
+// TestTraceForOthers checks that a run exports its values as OpenMetrics text, and spans that form a trace of the
+// same requests.
 func TestTraceForOthers(t *testing.T) {
 	path := traceFile(t, "a.jsonl", `{"timestamp":0,"input_length":600,"output_length":3,"hash_ids":[5,6]}
 {"timestamp":250,"input_length":700,"output_length":4,"hash_ids":[5,7]}

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// A user's file sets flags; variables of the environment and flags win over it. Short names of flags work.
+// A user's file sets flags. Environment variables and flags override it. Short names of flags work.
 func TestUserFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)
@@ -50,7 +50,7 @@ func TestUserFile(t *testing.T) {
 	}
 }
 
-// The shell offers the beginnings of objectives and the flags of a grid.
+// The shell completes the beginnings of objectives and the flags of a grid.
 func TestCompletedValues(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"__complete trace --slo ", "p99:ttft="}, {"__complete plan --slo ", "itl="}, {"__complete sweep --grid ", "workers="}, {"__complete sweep --grid router=kv,", "router=kv,round_robin"}, {"__complete plan --try ", "tp="}, {"__complete plan --vary ", "tp"}, {"__complete sweep --set ", "router="}, {"__complete trace --gpu ", "h100"},

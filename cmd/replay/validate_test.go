@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// The page has each request, measured and simulated, and both over time. A repeat that is the run itself is no noise.
-// Above the tolerance all is written, and the exit code is 3.
+// The page has each request, and both sides over time. A repeated run that equals the run has no noise. If the
+// tolerance is exceeded, all output is written and the exit code is 3.
 func TestValidatePage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

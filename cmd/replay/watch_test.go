@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Observers change nothing: the output of a command and its files are the same, to the last byte, with --watch and
-// without.
+// Observers change no output: with and without --watch, the output and the files of a command are the same, byte for
+// byte.
 func TestWatchChangesNothing(t *testing.T) {
 	here, _ := os.Getwd()
 	for seed := range long.Cases(uint64(8), 24) {
@@ -49,13 +49,13 @@ func TestWatchChangesNothing(t *testing.T) {
 	}
 }
 
-// stable takes out of a text what differs between two runs.
+// stable removes the parts of a text that differ between two runs.
 func stable(text string) string {
-	// run.json has a hash of the report, which has the real time of the run.
+	// run.json has a hash of the report, and the report has the real time of the run.
 	return regexp.MustCompile(`(?s)("name": "report.json",\s*"bytes": )\d+(,\s*"sha256": ")\w+`).ReplaceAllString(clitest.CleanText(text), "${1}...${2}...")
 }
 
-// drawWatched draws a command line of a replay that leaves files.
+// drawWatched draws a command line of a replay that writes files.
 func drawWatched(random *rand.Rand) string {
 	line := fmt.Sprintf("trace --input-tokens %d --output-tokens %d --request-count %d --arrival-interval-ms %d", 1+random.IntN(900), 1+random.IntN(60), 20+random.IntN(150), random.IntN(40))
 	if random.IntN(4) == 0 {
@@ -97,7 +97,7 @@ func readAll(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A word that only looks like the flag stays in what is recorded.
+// A word that only resembles the flag --watch stays in the recorded command line.
 func TestWatchIsNotRecorded(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// listed are the names in a directory.
+// listed returns the names in a directory.
 func listed(t *testing.T, dir string) string {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -33,7 +33,8 @@ func listed(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// limited is this program in a separate process, in a directory, after the given words of the shell.
+// limited returns a command that runs this program in a directory, in a separate process, after the given shell
+// commands.
 func limited(dir, line string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.Command("sh", "-c", line+` exec "$0" "$@"`)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), clitest.AsProgram+"=1")
@@ -42,7 +43,7 @@ func limited(dir, line string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &errs
 }
 
-// A file on a full disk is not written, and the previous file stays.
+// If the disk is full, the new file is not written and the previous file stays.
 func TestNoRoom(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -65,7 +66,7 @@ func TestNoRoom(t *testing.T) {
 			}
 			cmd, errs := limited(dir, "ulimit -f 32;") // 16 or 32 KiB
 			cmd.Args = append(cmd.Args, self, "trace", "--input-tokens", "100", "--output-tokens", "20", "--request-count", "3000", c.flag, c.name)
-			_ = cmd.Run() // the exit code tells
+			_ = cmd.Run() // the exit code is checked below
 			if code := cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(errs.String(), c.flag) || strings.Count(errs.String(), "\n") != 1 {
 				t.Errorf("%s %s: exit %d: %s", c.flag, c.name, code, errs)
 			}
@@ -81,7 +82,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// A run that is interrupted, here while it reads its trace, leaves no file.
+// A run that is interrupted while it reads its trace leaves no file.
 func TestInterruptedLeavesNothing(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -98,7 +99,7 @@ func TestInterruptedLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	line := `{"timestamp":0,"input_length":10,"output_length":4,"hash_ids":[1]}` + "\n"
-	if _, err := io.WriteString(in, strings.Repeat(line, 1<<20/len(line))); err != nil { // more than a pipe holds: it is being read
+	if _, err := io.WriteString(in, strings.Repeat(line, 1<<20/len(line))); err != nil { // more than a pipe buffers, so that the program is reading
 		t.Fatal(err)
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -113,11 +114,11 @@ func TestInterruptedLeavesNothing(t *testing.T) {
 	}
 }
 
-// Standard input is what it was, however it comes.
+// Stdin returns the same bytes for all kinds of readers.
 func TestInput(t *testing.T) {
 	text := make([]byte, 1<<20)
 	rng := rand.NewChaCha8([32]byte{1})
-	_, _ = rng.Read(text) // never fails
+	_, _ = rng.Read(text) // does not fail
 	for name, in := range map[string]io.Reader{
 		"whole": bytes.NewReader(text), "halves": iotest.HalfReader(bytes.NewReader(text)), "error with data": iotest.DataErrReader(bytes.NewReader(text)),
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// Text output fits into the columns of a terminal; only the output of --wide is wider.
+// Text output fits into the columns of a terminal, except with --wide.
 func TestOutputFitsTerminals(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -62,7 +62,7 @@ func TestOutputFitsTerminals(t *testing.T) {
 	}
 }
 
-// findWidest returns the widest line that a command prints, and its complaints.
+// findWidest returns the widest line of a command's output, and its error text.
 func findWidest(t *testing.T, line string) (widest, errs string) {
 	command, err := script.Words(line)
 	if err != nil {

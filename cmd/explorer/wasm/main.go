@@ -16,10 +16,10 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// restEvery is for how long a run holds the worker before it checks for a request to end.
+// restEvery is the time that a run blocks the worker before it checks for a request to stop.
 const restEvery = 50 * time.Millisecond
 
-// simulator answers the worker.
+// simulator answers questions of the worker.
 type simulator struct {
 	session *explore.Session
 	ends    map[int]context.CancelFunc // of questions that are open, by number
@@ -29,7 +29,7 @@ type simulator struct {
 }
 
 func main() {
-	// There is one core for the run and the collector of garbage.
+	// The run and the garbage collector share one core.
 	debug.SetGCPercent(400)
 	s := &simulator{session: explore.New(), ends: map[int]context.CancelFunc{}, woken: make(chan struct{}, 1)}
 	s.session.Progress = s.rest
@@ -57,7 +57,7 @@ func main() {
 	select {}
 }
 
-// listStrings returns a list of the worker.
+// listStrings returns a list of strings that the worker has set.
 func listStrings(name string) []string {
 	list := js.Global().Get(name)
 	all := make([]string, list.Length())
@@ -67,7 +67,7 @@ func listStrings(name string) []string {
 	return all
 }
 
-// rest lets the worker take messages, now and then, in the middle of a run.
+// rest lets the worker receive messages at intervals during a run.
 func (s *simulator) rest(int, int) {
 	if time.Since(s.rested) < restEvery {
 		return
@@ -77,7 +77,7 @@ func (s *simulator) rest(int, int) {
 	s.rested = time.Now()
 }
 
-// answer answers the question of a number.
+// answer answers the question with this number.
 func (s *simulator) answer(number int, name, body string) {
 	ctx, end := context.WithCancel(context.Background())
 	s.ends[number] = end
@@ -96,8 +96,8 @@ func (s *simulator) answer(number int, name, body string) {
 	collectWhileDrawn()
 }
 
-// collectWhileDrawn collects the garbage of a run while the page draws it, and not during the next run. A large heap is
-// left to Go's own pace, since its collection takes longer than drawing.
+// collectWhileDrawn collects the garbage of a run while the page draws it, and not during the next run. Go schedules
+// the collection of a large heap, since that takes longer than drawing.
 func collectWhileDrawn() {
 	const most = 64 << 20 // bytes
 	var m runtime.MemStats
@@ -106,7 +106,7 @@ func collectWhileDrawn() {
 	}
 }
 
-// ask answers a question; those of a name are of the worker, about a file that it has.
+// ask answers the question with this name. The name "add" adds a file of the worker as a trace.
 func (s *simulator) ask(ctx context.Context, name, body string) (any, error) {
 	if name == "add" {
 		if err := s.session.AddReadable(ctx, body); err != nil {

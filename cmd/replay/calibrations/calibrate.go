@@ -52,7 +52,7 @@ type calibration struct {
 	html    string // a page; "": none
 }
 
-// NewCalibrateCommand fits a model of pass times to a measured run.
+// NewCalibrateCommand returns the command calibrate, which fits pass times to a measured run.
 func NewCalibrateCommand(s cli.Streams) *cobra.Command {
 	f := &calibration{}
 	cmd := &cobra.Command{
@@ -184,7 +184,8 @@ func (f *calibration) run(ctx context.Context, s cli.Streams, dirs []string) err
 	return f.write(s.Out, assumed, r)
 }
 
-// makeFitPage returns the page of a fit: how far held-out requests are off, and each run with a replay by the profile.
+// makeFitPage returns the page of a fit: the errors of held-out requests, and each run next to a replay with the
+// profile.
 func makeFitPage(ctx context.Context, all []*calibrate.Measured, r *calibrate.Result) (*html.SheetPage, error) {
 	verdict, holds := r.Verdict()
 	page := &html.SheetPage{Title: "Calibration to " + r.Run, Answer: &html.Answer{Verdict: verdict, Good: holds}}
@@ -236,7 +237,7 @@ func makeFitPage(ctx context.Context, all []*calibrate.Measured, r *calibrate.Re
 	return page, nil
 }
 
-// write prints a fit, and what its replays rest on.
+// write prints a fit and the assumptions of its replays.
 func (f *calibration) write(w io.Writer, assumed []engines.Assumption, r *calibrate.Result) error {
 	if f.form.Value == "json" {
 		r.Assumptions = runs.AssumptionsByKey(assumed)
@@ -254,7 +255,7 @@ func assumedOf(m *calibrate.Measured, p *timing.Profile) (all []engines.Assumpti
 	return all, err
 }
 
-// fitTransfers fits what KV transfers take, and nothing else.
+// fitTransfers fits only the times of KV transfers.
 func (f *calibration) fitTransfers(s cli.Streams, known map[string]any) error {
 	if f.profile != "" || f.prompts != "" || f.holdout != 0 || f.html != "" {
 		return cli.Usagef("--profile, --prompts, --holdout and --html: with --transfers they require a RUN")
@@ -305,7 +306,7 @@ func (f *calibration) readDeployment() (map[string]any, error) {
 	return measured.KnownSettings(flags), nil
 }
 
-// replayRun replays a run by its router, as a profile has its servers.
+// replayRun replays a measured run with its router and the timing profile p.
 func replayRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile, seed uint64) (result *harness.Result, err error) {
 	err = withProfile(m, p, func(spec *replay.Spec, trace io.Reader) (err error) {
 		spec.Seed = seed
@@ -315,7 +316,7 @@ func replayRun(ctx context.Context, m *calibrate.Measured, p *timing.Profile, se
 	return result, err
 }
 
-// withProfile calls do with the replay of a run, as a profile has its servers, and its trace.
+// withProfile calls do with the trace of a run, and with its replay by the timing profile p.
 func withProfile(m *calibrate.Measured, p *timing.Profile, do func(spec *replay.Spec, trace io.Reader) error) error {
 	dir, err := os.MkdirTemp("", "replay-calibrate")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// writeSides writes the measured values next to the simulated ones.
+// writeSides writes the measured values next to the simulated values.
 func (v *validated) writeSides(line func(format string, args ...any)) {
 	noise, width := false, 18
 	for i := range v.Sides {
@@ -46,22 +46,22 @@ func formatSide(s *calibrate.Side, v float64) string {
 	return fmt.Sprintf("%.2f ms", 1000*v)
 }
 
-// formatRate writes how far a number is off: points of a share, per cent of a time.
+// formatRate formats the error of a simulated value: in percentage points for a share, in per cent for a time.
 func formatRate(s *calibrate.Side, r calibrate.Rate) string {
 	if s.IsShare() {
 		return fmt.Sprintf("%+.2f pt", 100*float64(r))
 	}
-	if math.IsNaN(float64(r)) || math.IsInf(float64(r), 0) { // of none
+	if math.IsNaN(float64(r)) || math.IsInf(float64(r), 0) { // division by 0
 		return "-"
 	}
 	return fmt.Sprintf("%+.1f %%", 100*float64(r))
 }
 
-// overWindows is the number of windows that a page shows a run in.
+// overWindows is the number of time windows of a run on a page.
 const overWindows = 60
 
-// makePage returns the page of a validation: how far the means are off, measured against simulated, by request and over
-// time. within is the share that they may be off; 0: any.
+// makePage returns the page of a validation: the errors of means, and measured against simulated values, by request
+// and over time. within is the accepted error of means; 0: any error.
 func (v *validated) makePage(c *calibrate.Compared, within float64, command string) *html.SheetPage {
 	worst := calibrate.FurthestMean(v.Checks)
 	answer := &html.Answer{
@@ -83,7 +83,7 @@ func (v *validated) makePage(c *calibrate.Compared, within float64, command stri
 	return page
 }
 
-// describeMeans returns how far each mean is off.
+// describeMeans returns the error of each mean in words.
 func describeMeans(all []calibrate.Errors) string {
 	var parts []string
 	for _, e := range all {
@@ -107,7 +107,7 @@ func newErrorGrid(title string) html.Grid {
 	return html.Grid{Title: title, Head: []string{"", "requests", "measured mean", "simulated mean", "mean", "p50", "p90", "p99", "single requests, median"}}
 }
 
-// addErrors adds a row for each metric of a set of requests.
+// addErrors adds a row for each metric of a group of requests.
 func addErrors(g *html.Grid, set string, all []calibrate.Errors) {
 	for _, e := range all {
 		each := formatOff(e.Each)
@@ -119,7 +119,7 @@ func addErrors(g *html.Grid, set string, all []calibrate.Errors) {
 	}
 }
 
-// listRests returns what a result rests on, and the command.
+// listRests returns the assumptions of a result, and the command.
 func listRests(assumed []engines.Assumption, notes []string, command string) []html.Facts {
 	assumes := html.Facts{Title: "What this assumes"}
 	for _, a := range assumed {
@@ -135,8 +135,8 @@ func listRests(assumed []engines.Assumption, notes []string, command string) []h
 	return all
 }
 
-// addCompared adds to a page the statistics of a run and its replay, and both by request and over time. of names the run
-// where there are several.
+// addCompared adds the statistics of a run and its replay to a page, and both by request and over time. of is the
+// name of the run if there are several runs.
 func addCompared(page *html.SheetPage, of string, c *calibrate.Compared) {
 	if of != "" {
 		of = ": " + of
@@ -165,7 +165,7 @@ func addCompared(page *html.SheetPage, of string, c *calibrate.Compared) {
 	)
 }
 
-// pageSide returns a value of a side as pages have it.
+// pageSide returns a measured or simulated value in the form of pages.
 func pageSide(s *calibrate.Side, v float64) string {
 	if s.Count || s.IsShare() {
 		return formatSide(s, v)
@@ -173,7 +173,7 @@ func pageSide(s *calibrate.Side, v float64) string {
 	return html.FormatMS(1000 * v)
 }
 
-// pageRate returns how far a side is off as pages have it.
+// pageRate returns the error of a simulated value in the form of pages.
 func pageRate(s *calibrate.Side, r calibrate.Rate) string {
 	if s.IsShare() {
 		return formatRate(s, r)
@@ -207,7 +207,7 @@ func tabulateRequests(c *calibrate.Compared) *table.Table {
 	return t
 }
 
-// numberOrNone returns a value as a table has it, nil if there is no such number.
+// numberOrNone returns a value for a table cell, nil for NaN and infinity.
 func numberOrNone(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -215,8 +215,8 @@ func numberOrNone(v float64) any {
 	return v
 }
 
-// tabulateWindows returns the means of the requests that arrived in each of equal windows
-// of time, measured and simulated.
+// tabulateWindows returns the measured and the simulated means of the requests that arrived in each of several equal
+// time windows.
 func tabulateWindows(c *calibrate.Compared) *table.Table {
 	t := &table.Table{Columns: []table.Column{{Name: "side", Setting: true}}}
 	t.AddNumbers(false, "time_s", "requests", "ttft_ms", "tpot_ms", "e2e_ms")

@@ -25,7 +25,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// validation holds the flags of replay validate besides those of a replay.
+// validation holds the flags of replay validate that replay trace does not have.
 type validation struct {
 	prompts string
 	block   int
@@ -36,7 +36,7 @@ type validation struct {
 	warmup  warmup
 }
 
-// NewValidateCommand holds a replay of a measured run to what was measured.
+// NewValidateCommand returns the command validate, which compares a replay of a measured run with the measurement.
 func NewValidateCommand(s cli.Streams) *cobra.Command {
 	o, f := &options.Options{}, &validation{}
 	cmd := &cobra.Command{
@@ -78,7 +78,7 @@ func (f *validation) bindFlags(fs *pflag.FlagSet) {
 	fs.Var(&f.form, "output", "`form` of the result: text or json")
 }
 
-// validated is what replay validate found.
+// validated is the result of replay validate.
 type validated struct {
 	Run       string             `json:"run"`
 	Requests  int                `json:"requests"`
@@ -147,8 +147,8 @@ func (f *validation) run(ctx context.Context, s cli.Streams, o *options.Options,
 	return nil
 }
 
-// replayMeasured replays the trace of a measured run. Where only the run shows whether KV events reached its router,
-// spec is changed to match the run.
+// replayMeasured replays the trace of a measured run. If only the run shows whether KV events reached its router,
+// replayMeasured changes spec to match the run.
 func replayMeasured(ctx context.Context, m *calibrate.Measured, spec *replay.Spec, trace []byte) (*harness.Result, error) {
 	replayOnce := func(s *replay.Spec) (*harness.Result, error) {
 		return s.Run(ctx, replay.Streams{Stdin: bytes.NewReader(trace)})
@@ -165,7 +165,7 @@ func replayMeasured(ctx context.Context, m *calibrate.Measured, spec *replay.Spe
 	return result, err
 }
 
-// compare puts measured and simulated side by side, and onto a page if one is wanted, with the command.
+// compare compares measured and simulated values, and writes the page if --html is set.
 func (f *validation) compare(v *validated, m *calibrate.Measured, result *harness.Result, command string) error {
 	var repeats []*calibrate.Measured
 	for _, dir := range f.repeats {
@@ -192,7 +192,7 @@ func (f *validation) compare(v *validated, m *calibrate.Measured, result *harnes
 	return nil
 }
 
-// newValidated returns what is known before anything is compared.
+// newValidated returns the part of the result that is known before the comparison.
 func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *validated {
 	pool := spec.Pools[len(spec.Pools)-1].Engine
 	v := &validated{
@@ -204,7 +204,7 @@ func newValidated(m *calibrate.Measured, spec *replay.Spec, filled []string) *va
 	return v
 }
 
-// write writes v as JSON or for people to read.
+// write writes v as JSON or as text.
 func (v *validated) write(w io.Writer, form string) error {
 	if form == "json" {
 		return cli.WriteJSON(w, v)

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// warmup is the flag of how much of the beginning of runs is replayed and not judged.
+// warmup is the flag --warmup: the requests of this time at the start of a run are replayed and not compared.
 type warmup struct {
 	time  time.Duration
 	given bool
@@ -39,7 +39,7 @@ func (w *warmup) Set(text string) error {
 	return nil
 }
 
-// apply omits the beginning of runs, if --warmup is set.
+// apply marks the start of runs as warm-up, if --warmup is set.
 func (w *warmup) apply(runs ...*calibrate.Measured) error {
 	for _, m := range runs {
 		if !w.given {

@@ -68,14 +68,14 @@ With --max-in-flight the workload is replayed in closed loop.`,
 	return cmd
 }
 
-// refusedInBounds are flags of one replay that make no sense for many.
+// refusedInBounds returns the given flags of a single replay that bounds does not support.
 func refusedInBounds(o *options.Options) []string {
 	return append(o.ModeFlags(), "mode", "out", "overwrite", "force", "passes", "requests", "metrics", "otlp", "requests-format", "kv-events-file", "warm-caches", "save-caches", "digest", "slo", "slo-attainment", "slo-exit",
 		"timeline", "timeline-from", "timeline-to", "timeline-request", "report-json", "report-format", "scale", "autoscale", "faults", "until", "window", "recycle", "stream", "stream-window", "threads", "admission", "signal-delay", "signal-interval", "retry", "retry-backoff", "client-timeout",
 		"worker-speed", "prefill-worker-speed", "decode-worker-speed")
 }
 
-// boundsSpec is the replay that bounds are wanted for.
+// boundsSpec returns the replay for which bounds are computed.
 func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	file, err := options.TraceFile(args)
 	if err != nil {
@@ -103,13 +103,13 @@ func boundsSpec(o *options.Options, args []string) (replay.Spec, error) {
 	return spec, cmp.Or(err, o.CheckAlike("replay bounds"))
 }
 
-// bounded is a replay. Its report is compared with the ceiling's.
+// bounded is a replay that is compared with the ceiling.
 type bounded struct {
 	name  string
 	spec  replay.Spec
 	stale []router.Signal // signals that are old,
-	age   sim.Time        // and how old; 0: as they are by default
-	alone bool            // each request comes to an engine at rest
+	age   sim.Time        // age of the signals; 0: the default age
+	alone bool            // each request runs alone on an idle engine
 }
 
 // run replays v.
@@ -125,8 +125,8 @@ func (v *bounded) run(ctx context.Context, s cli.Streams) (*harness.Result, erro
 	return result, err
 }
 
-// RunAlone replays each request of a workload alone, on an engine at rest that is the ceiling of spec's: no number of workers
-// is faster. It returns the workload that was replayed too.
+// RunAlone replays each request of a workload alone on an idle engine, the ceiling of spec: no number of workers is
+// faster. RunAlone also returns the workload that it replayed.
 func RunAlone(ctx context.Context, spec replay.Spec, w *loadgen.Workload) (*harness.Result, *loadgen.Workload, error) {
 	spec = ceilingOf(spec, demandOf(w, &spec))
 	first := spec
@@ -141,9 +141,9 @@ func RunAlone(ctx context.Context, spec replay.Spec, w *loadgen.Workload) (*harn
 	return result, spaced, err
 }
 
-// spaceTurns returns a workload with the turns of w one after the other. Each turn takes at most longest, and the gap
-// between turns is twice as long. An answer that ends in the middle of accepted drafts leaves a planned pass behind,
-// and a request that comes at once would wait for its end.
+// spaceTurns returns a workload with the turns of w one after the other. A turn takes at most longest, and the gaps
+// are twice as long. Without a gap the next request could wait: an answer that ends within accepted drafts leaves a
+// planned pass behind.
 func spaceTurns(w *loadgen.Workload, longest sim.Time) *loadgen.Workload {
 	gap := 2*longest + 1
 	o := *w
@@ -167,7 +167,7 @@ func spaceTurns(w *loadgen.Workload, longest sim.Time) *loadgen.Workload {
 	return &o
 }
 
-// runBounds replays all and prints the table, or JSON.
+// runBounds replays all variants and prints the table or JSON.
 func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.Time, o *options.Options) error {
 	demand := 0
 	bar := cli.NewProgress(s.Err, "replays")
@@ -200,7 +200,7 @@ func runBounds(ctx context.Context, s cli.Streams, spec replay.Spec, ages []sim.
 	return runs.PrintAssumptions(s.Out, spec.Assumptions())
 }
 
-// demandOf is the number of KV blocks that hold a whole workload at once.
+// demandOf returns the number of KV blocks of the whole workload.
 func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 	block, all := spec.Entry().Engine.BlockTokens, 1
 	for i := range w.Turns {
@@ -209,8 +209,7 @@ func demandOf(w *loadgen.Workload, spec *replay.Spec) int {
 	return all
 }
 
-// variantsOf are the policies, the policies with something for free, and the
-// ceiling, which is the last.
+// variantsOf returns the policies, the policies without one limit each, and last the ceiling.
 func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bounded {
 	var all []bounded
 	own := spec.Choice()
@@ -238,7 +237,7 @@ func variantsOf(spec replay.Spec, demand, requests int, ages []sim.Time) []bound
 	return append(all, bounded{name: "a worker each", spec: withWorkerEach(spec, requests)}, bounded{name: "ceiling", spec: ceilingOf(spec, demand), alone: true})
 }
 
-// routeBy is spec with another policy.
+// routeBy returns spec with another router policy.
 func routeBy(spec replay.Spec, by policy.Choice) replay.Spec {
 	if spec.Router = by; !by.Info().Caches {
 		spec.PrefillLoad = engineargs.AIC{}
@@ -246,22 +245,22 @@ func routeBy(spec replay.Spec, by policy.Choice) replay.Spec {
 	return spec
 }
 
-// changeEngines is spec with other engines.
+// changeEngines returns spec with changed engines.
 func changeEngines(spec replay.Spec, to func(*engineargs.Args)) replay.Spec {
 	spec.Topology = spec.WithEngines(to)
 	return spec
 }
 
-// withEndlessCache gives every worker a cache that holds the whole workload.
+// withEndlessCache returns spec with workers whose cache contains the whole workload.
 func withEndlessCache(spec replay.Spec, demand int) replay.Spec {
 	return changeEngines(spec, func(a *engineargs.Args) { a.Blocks = max(a.Blocks, demand) })
 }
 
-// withInstantTransfer lets KV caches reach the decode stage in no time.
+// withInstantTransfer returns spec with KV transfers that take no time.
 func withInstantTransfer(spec replay.Spec) replay.Spec {
 	pulls := spec.PD != nil && spec.PD.Pull
 	spec = changeEngines(spec, func(a *engineargs.Args) {
-		if a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0; !pulls { // there is nothing to send
+		if a.TransferGBPerSecond, a.TransferLatencyMs = 0, 0; !pulls { // no KV cache is sent
 			a.KVBytesPerToken = 0
 		}
 	})
@@ -273,24 +272,24 @@ func withInstantTransfer(spec replay.Spec) replay.Spec {
 	return spec
 }
 
-// withWorkerEach gives every request a worker that no other request has used.
+// withWorkerEach returns spec with a separate worker for each request.
 func withWorkerEach(spec replay.Spec, requests int) replay.Spec {
 	spec = routeBy(spec, policy.RoundRobin)
 	spec.Topology = spec.Resize(requests, requests)
 	return withInstantTransfer(spec)
 }
 
-// ceilingOf returns spec on one engine that forgets nothing.
+// ceilingOf returns spec with one engine that evicts no block.
 func ceilingOf(spec replay.Spec, demand int) replay.Spec {
 	spec = routeBy(spec, policy.RoundRobin)
 	spec.Topology = spec.Resize(1, 1)
 	return withInstantTransfer(withEndlessCache(spec, demand))
 }
 
-// boundColumn is a value that is compared.
+// boundColumn is a value in the table of bounds.
 type boundColumn struct {
 	name, key string // in the table, and in JSON
-	rank      int    // of a column: how well a table can do without
+	rank      int    // columns with a high rank are dropped first from a narrow table
 	of        func(*collector.Report) float64
 }
 
@@ -304,8 +303,8 @@ func listBoundColumns() []boundColumn {
 	}
 }
 
-// writeBoundsJSON writes an object per variant: its removed costs or old signals, each value, and its ratio to the
-// ceiling's, null if that is 0.
+// writeBoundsJSON writes one object per variant: the limit that is removed or the age of signals, each value, and its
+// ratio to the value of the ceiling (null if that is 0).
 func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Report) error {
 	all, policy := []map[string]any{}, ""
 	last := reports[len(reports)-1]
@@ -332,8 +331,7 @@ func writeBoundsJSON(w io.Writer, variants []bounded, reports []*collector.Repor
 	return cli.WriteJSON(w, map[string]any{"bounds": all})
 }
 
-// writeBounds writes a row per variant: each value, and how many times the
-// ceiling's it is.
+// writeBounds writes one row per variant: each value, and its ratio to the value of the ceiling.
 func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report, wide bool) error {
 	all, rows := table.NewLeft("ms"), make([][]string, len(reports))
 	last := reports[len(reports)-1]
@@ -368,7 +366,7 @@ func writeBounds(w io.Writer, variants []bounded, reports []*collector.Report, w
 	return err
 }
 
-// formatTimes is how many times base v is.
+// formatTimes formats the ratio of v to base.
 func formatTimes(v, base float64) string {
 	if base <= 0 {
 		return "-"
@@ -376,8 +374,7 @@ func formatTimes(v, base float64) string {
 	return fmt.Sprintf("%.*fx", terminal.Digits(v/base), v/base)
 }
 
-// RefuseShed refuses a router policy in a program that rejects requests: the answer is about clusters that answer all
-// requests.
+// RefuseShed rejects a router program that rejects requests: bounds require that all requests are answered.
 func RefuseShed(result *harness.Result, spec *replay.Spec) error {
 	program, ok := spec.Router.(*policy.Process)
 	if !ok {

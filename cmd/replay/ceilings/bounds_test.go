@@ -16,8 +16,8 @@ import (
 
 var boundsCases = flag.Int("bounds-cases", 60, "settings that bounds are drawn for; 500 take some 10 s")
 
-// No row of bounds is better than the ceiling in any column: with drafts, with pools for
-// prefill and decode and a bandwidth between them, with sessions and in a closed loop.
+// No row of bounds is better than the ceiling in any column. The drawn cases include drafts, prefill and decode pools
+// with a bandwidth between them, sessions and closed loops.
 func TestNoRowBeatsTheCeiling(t *testing.T) {
 	for seed := range *boundsCases {
 		args := drawBounds(rand.New(rand.NewPCG(uint64(seed), 14)))

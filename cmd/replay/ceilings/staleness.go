@@ -13,10 +13,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// agesFlag is the name of the flag for how old signals are in bounds.
+// agesFlag is the name of the flag for the ages of signals.
 const agesFlag = "signal-ages"
 
-// readAges reads times in increasing order, or none.
+// readAges reads a list of times in increasing order, or "none".
 func readAges(text string) ([]sim.Time, error) {
 	if text == "none" {
 		return nil, nil
@@ -35,8 +35,9 @@ func readAges(text string) ([]sim.Time, error) {
 	return all, nil
 }
 
-// withStaleSignals returns replays of a policy with signals of these ages. They are the signals that workers report.
-// For a policy that reads no such signal, its record of past choices ages, like one of several routers.
+// withStaleSignals returns replays of a policy with signals of these ages. The signals are the metrics that workers
+// report. For a policy that reads no such metric, the router's record of its own choices ages instead, as with
+// several routers.
 func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
 	looks := spec.ListSignals()
 	if told := slices.DeleteFunc(slices.Clone(looks), func(s router.Signal) bool { return s == router.Loads }); len(told) > 0 {

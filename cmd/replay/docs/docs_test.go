@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 	os.Exit(clitest.Main(m, map[string]cli.Program{"replay": root.New}))
 }
 
-// TestDocs runs every command of README.md and the pages of docs that starts replay (long ones with REPLAY_LONG=1
-// only), in a copy of the root of the repository, and compares its output with the text. The files that commands name
-// are those of ../testdata/files.
+// TestDocs runs each replay command of README.md and the docs pages in a copy of the repository, and compares its
+// output with the text. Long commands run only with REPLAY_LONG=1. Files that commands name are from
+// ../testdata/files.
 func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped: the commands of all pages take minutes under the race detector; go test ./cmd/replay/docs, without -short, runs them")
@@ -69,7 +69,7 @@ func TestDocs(t *testing.T) {
 			}()
 			for _, block := range script.Blocks(string(text)) {
 				for _, c := range block.Cases {
-					if strings.Contains(c.Command, "python") { // an example that requires it
+					if strings.Contains(c.Command, "python") { // an example that requires Python
 						t.Run(fmt.Sprintf("line-%d", c.Line), func(t *testing.T) {
 							optional.Python(t)
 							text = renew(t, text, c, root.run(t, name, c))
@@ -119,8 +119,8 @@ func copyRepository(t *testing.T, here, top string) repository {
 	return repository{dir, append(os.Environ(), clitest.PathWith(t, "replay")...)}
 }
 
-// run runs one command with the shell, if it is about replay or runs an example, and returns what it prints; "" if
-// that is what the text shows.
+// run runs one command in the shell if it starts replay or an example, and returns its output; "" if the output
+// equals the text.
 func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	command := strings.ReplaceAll(c.Command, "go run ./cmd/replay", "replay")
 	first, _, _ := strings.Cut(command, " ")
@@ -154,12 +154,12 @@ func (r *repository) run(t *testing.T, page string, c script.Case) string {
 	return got
 }
 
-// isLong reports whether a command takes dozens of replays, replays great caches, or builds an example.
+// isLong reports whether a command runs dozens of replays, uses large caches, or builds an example.
 func isLong(command string) bool {
 	return strings.HasPrefix(command, "go run ./examples/") || strings.HasPrefix(command, "replay plan ") || strings.HasPrefix(command, "replay bounds ") || strings.Contains(command, "--repeat ") || strings.Contains(command, "--regret")
 }
 
-// renew returns the page with the present output of its commands.
+// renew returns the page with the current output of its commands.
 func renew(t *testing.T, page []byte, c script.Case, got string) []byte {
 	if !*rewrite || got == "" {
 		return page

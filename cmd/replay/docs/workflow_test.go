@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli/clitest"
 )
 
-// The steps of the workflow in docs/command-line.md pass on the example, fail when a budget
-// is exceeded, and then say so where GitHub looks.
+// The steps of the workflow in docs/command-line.md pass on the example. If a budget is exceeded, they fail and
+// report this in the places that GitHub reads.
 func TestWorkflow(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
@@ -49,7 +49,7 @@ func TestWorkflow(t *testing.T) {
 	}
 }
 
-// workflowSteps are the commands of a workflow that run replay, one by one.
+// workflowSteps returns the commands of a workflow that run replay.
 func workflowSteps(text string) []string {
 	_, text, _ = strings.Cut(text, "## A workflow")
 	var steps []string

@@ -26,7 +26,7 @@ type fitFlags struct {
 	passes             bool
 }
 
-// NewFitCommand returns the command that lists what fits.
+// NewFitCommand returns the command fit, which computes whether models fit GPUs.
 func NewFitCommand(s cli.Streams) *cobra.Command {
 	f := &fitFlags{}
 	cmd := &cobra.Command{
@@ -92,7 +92,7 @@ type fitRow struct {
 	Passes []passTimes `json:"passes,omitempty"`
 }
 
-// rows returns the fits that were asked for; changed reports whether a flag was given.
+// rows returns the requested fits; changed reports whether a flag was given.
 func (f *fitFlags) rows(changed func(flag string) bool) ([]fitRow, error) {
 	if f.Text("model") == "" {
 		return nil, cli.Usagef("--model: must be a name or the path of a config.json; `replay models` lists names")
@@ -153,13 +153,13 @@ func memoryRules(a *engineargs.Args) string {
 	return a.Profile + ", " + engines.NotCompared
 }
 
-// set returns the engine arguments of the flags; changed reports whether one was given.
+// set returns the engine arguments of the flags; changed reports whether a flag was given.
 func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting) {
 	engine := f.engine.Value
 	if engine != "vllm" {
 		all = append(all, engineargs.Setting{Key: "engine_type", Value: strconv.Quote(engine)})
 	}
-	keys := map[string]string{} // where an argument has another name than its flag
+	keys := map[string]string{} // of flags with another name than their argument
 	if engine == "trtllm" {
 		keys["max-num-seqs"], keys["max-num-batched-tokens"] = "trtllm.max_batch_size", "trtllm.max_num_tokens"
 	}
@@ -171,8 +171,8 @@ func (f *fitFlags) set(changed func(flag string) bool) (all []engineargs.Setting
 	return all
 }
 
-// fitRows returns the fits on one GPU: one, or the least tensor parallelism that fits and its doubles; setShare sets
-// the engine's share of the memory.
+// fitRows returns the fits on one GPU: the given tensor parallelism, or the smallest that fits and its doubles.
+// setShare sets the engine's share of the memory.
 func fitRows(fit hardware.Fit, tpGiven bool, setShare func(*hardware.Fit)) []fitRow {
 	var rows []fitRow
 	for tp := 1; tp <= 8; tp *= 2 {
@@ -194,7 +194,7 @@ func fitRows(fit hardware.Fit, tpGiven bool, setShare func(*hardware.Fit)) []fit
 		if err == nil {
 			rows = append(rows, row)
 		} else if tp == 8 && len(rows) == 0 {
-			rows = append(rows, row) // the widest, to show that it does not fit either
+			rows = append(rows, row) // the largest one, to show that it does not fit either
 		}
 	}
 	return rows

@@ -41,7 +41,7 @@ the GPU.`,
 	})
 }
 
-// write writes the file.
+// write writes the deployment file.
 func (f *initFlags) write(s cli.Streams) error {
 	known, usual, title := map[string]string{}, map[string]string(nil), "A deployment"
 	if f.from != "" {
@@ -83,7 +83,8 @@ func (f *initFlags) write(s cli.Streams) error {
 	return errors.Join(deployment.Write(file, title, settings), file.Close())
 }
 
-// readSource reads the settings of a server from its log, from the command that starts it, or from a manifest that has this.
+// readSource reads the settings of a server from its log, from its start command, or from a manifest that contains
+// this command.
 func (f *initFlags) readSource() (known map[string]string, title string, err error) {
 	log, err := f.readLog()
 	switch {
@@ -105,7 +106,7 @@ func (f *initFlags) readSource() (known map[string]string, title string, err err
 	return log.Known, "A deployment, as vLLM " + log.Release + " logged it", nil
 }
 
-// readBlocks returns what a server of TensorRT-LLM logged of its KV blocks, nil if it logged nothing.
+// readBlocks returns the KV blocks in the log of a TensorRT-LLM server, nil if there are none.
 func (f *initFlags) readBlocks() map[string]string {
 	file, err := os.Open(f.from)
 	if err != nil {
@@ -115,7 +116,7 @@ func (f *initFlags) readBlocks() map[string]string {
 	return deployment.ReadTRTLLMLog(file)
 }
 
-// readLog reads the server's log.
+// readLog reads the log of the server.
 func (f *initFlags) readLog() (*deployment.Log, error) {
 	file, err := os.Open(f.from)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package machines holds the commands about GPUs, models and what fits.
+// Package machines holds the commands fit, gpus, models, settings and init.
 package machines
 
 import (

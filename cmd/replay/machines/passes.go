@@ -17,14 +17,14 @@ const (
 	shownPrompt   = 2048
 )
 
-// passTimes is a pass and what it consists of.
+// passTimes is a pass with the times of its parts.
 type passTimes struct {
 	Pass  string            `json:"pass"`
 	Ms    float64           `json:"ms"` // of all parts
 	Parts []timing.PassPart `json:"parts"`
 }
 
-// composePasses returns a pass that decodes and one that computes a prompt.
+// composePasses returns a decode pass and a prefill pass.
 func composePasses(f *hardware.Fit) ([]passTimes, error) {
 	c, err := timing.Compose(f)
 	if err != nil {
@@ -56,7 +56,7 @@ func writePasses(out io.Writer, r *fitRow) error {
 	return nil
 }
 
-// addPasses composes the passes of rows, if they are asked for.
+// addPasses adds the passes of rows, if --passes is set.
 func (f *fitFlags) addPasses(rows []fitRow, fit hardware.Fit) (err error) {
 	for i := range rows {
 		if r := &rows[i]; f.passes && r.Fits {
@@ -69,7 +69,7 @@ func (f *fitFlags) addPasses(rows []fitRow, fit hardware.Fit) (err error) {
 	return nil
 }
 
-// needOneFit refuses passes of several fits.
+// needOneFit rejects --passes with several fits.
 func needOneFit(f *fitFlags) error {
 	if f.passes && f.Text("gpu") == "" {
 		return cli.Usagef("--passes requires --gpu, since a pass is of one GPU")

@@ -24,7 +24,7 @@ type settingRow struct {
 	Default string      `json:"default,omitempty"` // in words
 	Unit    string      `json:"unit,omitempty"`
 	Engine  string      `json:"engine,omitempty"` // the only one that reads it; "": all
-	Log     []string    `json:"log,omitempty"`    // names in the logs of servers, as vllm:block_size; with ! its opposite
+	Log     []string    `json:"log,omitempty"`    // names in the logs of servers, as vllm:block_size; ! before a name: its value is the opposite
 	Meaning string      `json:"meaning,omitempty"`
 }
 
@@ -58,7 +58,7 @@ of a key or flag.`,
 // engineNames returns the engines that have settings.
 func engineNames() []string { return []string{"vllm", "sglang", "trtllm"} }
 
-// isNamed reports whether names are none, or one of them is the engine of a setting or a part of its key or its flag.
+// isNamed reports whether names is empty, or a name is the engine of a setting or a part of its key or flag.
 func isNamed(r *schema.Row, engine string, names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
 		if slices.Contains(engineNames(), name) {
@@ -68,7 +68,7 @@ func isNamed(r *schema.Row, engine string, names []string) bool {
 	})
 }
 
-// listSettings returns all settings of these names, for programs.
+// listSettings returns the settings that names select, for programs.
 func listSettings(names []string) []settingRow {
 	all := []settingRow{}
 	for _, r := range options.EngineRows() {
@@ -108,7 +108,7 @@ func rowOf(f *pflag.Flag) schema.Row {
 	return schema.Row{Flag: f.Name, Kind: kind, Help: f.Usage}
 }
 
-// writeSettings returns the settings of these names as text.
+// writeSettings returns the settings that names select, as text.
 func writeSettings(names []string) (string, error) {
 	var b strings.Builder
 	var known []string

@@ -12,18 +12,19 @@ import (
 	"github.com/replay-llm/replay/replay/deployment"
 )
 
-// noCommandError reports a file that starts no server.
+// noCommandError reports that a file starts no server.
 type noCommandError struct{}
 
 func (*noCommandError) Error() string { return "no command that starts a server" }
 
-// started is what a file starts.
+// started is the content of a file that starts servers.
 type started struct {
 	commands []deployment.Command
 	configs  map[string]string // texts of files of settings, by name
 }
 
-// readStart returns the settings of the servers that a file starts, which must all be alike, and their engine.
+// readStart returns the settings and the engine of the servers that a file starts. The servers must have equal
+// settings.
 func (f *initFlags) readStart() (known map[string]string, engine string, err error) {
 	text, err := os.ReadFile(f.from)
 	if err != nil {
@@ -48,7 +49,7 @@ func (f *initFlags) readStart() (known map[string]string, engine string, err err
 		case err != nil:
 			return nil, "", fmt.Errorf("%s: %w", f.from, err)
 		case known != nil && c.Engine == "trtllm" && slices.Equal(listDifferent(known, own), []string{"disable-overlap-scheduler"}):
-			delete(known, "disable-overlap-scheduler") // of workers that only prefill, which do not support it
+			delete(known, "disable-overlap-scheduler") // prefill workers do not support it
 			delete(own, "disable-overlap-scheduler")
 		case known != nil && !maps.Equal(known, own):
 			return nil, "", fmt.Errorf("%s: servers with different %s: must be alike, as a deployment file is of one kind of servers", f.from, strings.Join(listDifferent(known, own), ", "))
@@ -58,8 +59,8 @@ func (f *initFlags) readStart() (known map[string]string, engine string, err err
 	return known, engine, nil
 }
 
-// readFlags returns the flags that a command stands for, with the file of settings that it names: one in the manifest, or
-// next to the script.
+// readFlags returns the flags of a command, including those of the settings file that it names, which is in the
+// manifest or next to the script.
 func (f *initFlags) readFlags(all *started, c *deployment.Command) (map[string]string, error) {
 	config := map[string]string{}
 	if c.Config != "" && c.Engine == "trtllm" {
@@ -94,7 +95,7 @@ func (s *started) walk(value any) {
 		words := append(wordsOf(v["command"]), wordsOf(v["args"])...)
 		if c, ok := deployment.ReadCommand(words); ok {
 			s.commands = append(s.commands, c)
-		} else if len(words) > 0 { // of a shell
+		} else if len(words) > 0 { // a shell command
 			s.commands = append(s.commands, deployment.ReadCommands(strings.Join(words, "\n"))...)
 		}
 		if data, ok := v["data"].(map[string]any); ok {
@@ -120,7 +121,7 @@ func wordsOf(value any) []string {
 	return words
 }
 
-// listDifferent returns the names of what differs.
+// listDifferent returns the names of settings that differ.
 func listDifferent(a, b map[string]string) []string {
 	var all []string
 	for name, value := range a {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// readEmitted returns the result of init for a file of a plan, under its own name in a folder with the file of
-// settings.
+// readEmitted returns the output of init for a file that a plan has emitted. The file keeps its name, in a folder
+// with its settings file.
 func readEmitted(t *testing.T, path string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func readEmitted(t *testing.T, path string) map[string]string {
 	return known
 }
 
-// The log of a TensorRT-LLM server has its KV blocks, those of a trial pass first.
+// The log of a TensorRT-LLM server has its KV blocks, first those of a trial pass.
 func TestReadsTRTLLMLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "server.log")
 	text := "[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 65 [window size=2051], tokens per block=32, primary blocks=66, secondary blocks=0\n" +
@@ -48,7 +48,7 @@ func TestReadsTRTLLMLog(t *testing.T) {
 	}
 }
 
-// Start commands, manifests of Kubernetes and graphs of Dynamo of one cluster are read as the same settings.
+// Start commands, Kubernetes manifests and Dynamo graphs of one cluster give the same settings.
 func TestReadsWhatIsEmitted(t *testing.T) {
 	scripts, err := filepath.Glob("../../../replay/deployment/launch/testdata/*.sh")
 	if err != nil || len(scripts) < 5 {
@@ -64,7 +64,7 @@ func TestReadsWhatIsEmitted(t *testing.T) {
 			t.Errorf("%s: %v, want the model and how it is divided at least", path, want)
 		}
 		for _, target := range []string{".kubernetes.yaml", ".dynamo.yaml"} {
-			if target == ".dynamo.yaml" { // which does not take one of them, and sets the other by itself
+			if target == ".dynamo.yaml" { // Dynamo lacks one of the settings, and sets another by itself
 				delete(want, "schedule-low-priority-values-first")
 				delete(want, "event-buffer-max-size")
 			}

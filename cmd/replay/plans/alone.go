@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// measureAlone returns the times of requests of a variant alone on an idle engine that has cached every earlier prompt,
-// with the pass times of a resample: no number of workers is faster.
+// measureAlone returns the times of each request of a variant if it runs alone on an idle engine that has cached
+// every earlier prompt, with the pass times of a resample. No number of workers is faster.
 func (r *planRunner) measureAlone(ctx context.Context, variant, sample int) (plan.Measure, error) {
 	spec := r.choices[variant].spec
 	if sample > 0 {
@@ -32,7 +32,7 @@ func (r *planRunner) measureAlone(ctx context.Context, variant, sample int) (pla
 	return measureOf(result, w, r.flags)
 }
 
-// hopeless is that no number of workers meets the objectives.
+// hopeless is the result that no number of workers meets the objectives.
 type hopeless struct {
 	alone  plan.Measure
 	factor float64 // by which passes take longer
@@ -52,8 +52,8 @@ func (h *hopeless) Error() string {
 	return fmt.Sprintf("no number of workers helps: where each request runs alone, with all of its prefix cached%s, %s", times, strings.Join(parts, " and "))
 }
 
-// refuseHopeless refuses the choices that no number of workers helps. Where that is all of them, they stay, and the reason of
-// the first is returned.
+// refuseHopeless drops the choices that meet the objectives with no number of workers. If these are all choices,
+// refuseHopeless keeps them and returns the reason of the first.
 func (f *planFlags) refuseHopeless(ctx context.Context, r *planRunner) (*hopeless, error) {
 	refused := make([]*hopeless, len(r.choices))
 	left := false
@@ -81,11 +81,11 @@ func (f *planFlags) refuseHopeless(ctx context.Context, r *planRunner) (*hopeles
 	return nil, nil
 }
 
-// refuseSearch returns the reason why no choice of a search meets the objectives with any number of workers, and leaves
-// the runner the nearest one. It returns nil if one choice may.
+// refuseSearch returns the reason if no choice of a search meets the objectives with any number of workers, and
+// leaves the nearest choice in the runner. It returns nil if a choice may meet them.
 func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless, error) {
 	order, kinds := []int(nil), map[string]bool{}
-	for _, first := range []bool{true, false} { // of each kind
+	for _, first := range []bool{true, false} { // of each kind of choice
 		for i := range r.choices {
 			v := &r.choices[i].variant
 			if v.Refused == nil && kinds[v.Kind] != first {
@@ -96,7 +96,7 @@ func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless,
 			}
 		}
 	}
-	// Routers have nothing to choose where each request runs alone.
+	// Routers have no choice if each request runs alone.
 	seen := map[string]bool{}
 	order = slices.DeleteFunc(order, func(i int) bool {
 		var parts []string
@@ -137,10 +137,12 @@ func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless,
 	return least, nil
 }
 
-// atOnce is how many choices are checked at once behind the first, which mostly may meet the objectives.
+// atOnce is the number of choices that are checked at once after the first choice, which usually may meet the
+// objectives.
 const atOnce = 2
 
-// findHopeless returns why no number of workers of a choice meets the objectives, nil when one may, and whether that is known.
+// findHopeless returns the reason if no number of workers of a choice meets the objectives, nil if a number may. The
+// second result reports whether this is known.
 func (f *planFlags) findHopeless(ctx context.Context, r *planRunner, i int) (h *hopeless, known bool, err error) {
 	c := &r.choices[i]
 	if c.variant.Fixed.Size() > 0 || c.isMixed() || c.spec.Window.IsSet() || c.spec.Admission != nil || !f.boundsAlone() {
@@ -152,7 +154,7 @@ func (f *planFlags) findHopeless(ctx context.Context, r *planRunner, i int) (h *
 	}
 	m, err := r.measureAlone(ctx, i, sample)
 	if err != nil {
-		return nil, false, ctx.Err() // the replay of the whole trace reports why it cannot run
+		return nil, false, ctx.Err() // the replay of the whole trace reports the reason
 	}
 	if m.Met {
 		return nil, true, nil
@@ -160,12 +162,12 @@ func (f *planFlags) findHopeless(ctx context.Context, r *planRunner, i int) (h *
 	return &hopeless{m, factor}, true, nil
 }
 
-// boundsAlone reports whether what requests take alone bounds the objectives.
+// boundsAlone reports whether the times of requests that run alone are a bound for the objectives.
 func (f *planFlags) boundsAlone() bool {
 	return !slices.ContainsFunc(f.slo.All, func(o slo.Objective) bool { return o.Statistic == "min" })
 }
 
-// reachable are the nearest objectives that a cluster meets.
+// reachable holds the nearest objectives that a cluster meets.
 type reachable struct {
 	shape  plan.Shape
 	met    int // resamples; 0 if there are none
@@ -173,8 +175,8 @@ type reachable struct {
 	limits []slo.Objective
 }
 
-// findReachable loosens the objectives until the cluster that came nearest to them meets them in the target share of
-// resamples. It returns nil if objectives are of single requests, or its queue grows to the end.
+// findReachable loosens the objectives until the nearest cluster meets them in the target share of resamples. It
+// returns nil if objectives are per request, or if the queue of the cluster grows to the end.
 func (f *planFlags) findReachable(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) (*reachable, error) {
 	if slices.ContainsFunc(f.slo.All, func(o slo.Objective) bool { return o.Statistic == "" }) {
 		return nil, nil
@@ -223,7 +225,7 @@ func (f *planFlags) findReachable(ctx context.Context, r *planRunner, found *pla
 	return x, nil
 }
 
-// measureDistance returns how far all objectives together are from being met, 0 if they are.
+// measureDistance returns the distance of all objectives together from being met, 0 if all are met.
 func measureDistance(m *plan.Measure) float64 {
 	sum := 0.0
 	for i := range m.Values {
@@ -238,7 +240,7 @@ func roundUp(v float64) float64 {
 	return math.Ceil(v/unit) * unit
 }
 
-// flag returns the objectives as --slo takes them.
+// flag returns the objectives as a value of --slo.
 func (x *reachable) flag() string {
 	var parts []string
 	for i := range x.limits {
@@ -261,7 +263,7 @@ func (x *reachable) describe() string {
 	return text
 }
 
-// formatLimitFlag returns a limit in ms as --slo takes it.
+// formatLimitFlag returns a limit in ms as a value of --slo.
 func formatLimitFlag(ms float64) string {
 	d := time.Duration(math.Round(ms * float64(time.Millisecond)))
 	if d >= time.Second {

@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// checkCandidates refuses a file of candidates that cannot be written.
+// checkCandidates rejects a path of --candidates that cannot be written.
 func (f *planFlags) checkCandidates() error {
 	if f.candidates == "" {
 		return nil
@@ -35,7 +35,7 @@ func (f *planFlags) checkCandidates() error {
 	return nil
 }
 
-// writeCandidates writes a row per choice of settings, if that is wanted.
+// writeCandidates writes a row per choice of settings, if --candidates is set.
 func (p *planSheet) writeCandidates() error {
 	if p.flags.candidates == "" {
 		return nil
@@ -46,7 +46,7 @@ func (p *planSheet) writeCandidates() error {
 	return nil
 }
 
-// The outcome of a candidate.
+// Outcomes of a candidate.
 const (
 	recommended = "recommended"
 	planned     = "planned"
@@ -61,8 +61,8 @@ type candidates struct {
 	values int // objectives
 }
 
-// makeCandidates is a row per choice of settings: its outcome, and the smallest cluster that was found for it, on the
-// part of the workload that it was last replayed on.
+// makeCandidates returns a row per choice of settings: its outcome, and the smallest cluster that was found for it,
+// on the part of the workload that was replayed last with it.
 func (p *planSheet) makeCandidates() *candidates {
 	t := &candidates{values: len(p.shownAnswer().At.Values)}
 	t.Columns = []table.Column{{Name: "settings", Setting: true}, {Name: "result"}}
@@ -101,7 +101,7 @@ func (p *planSheet) makeCandidates() *candidates {
 	return t
 }
 
-// addSearched adds the choices of a search that are not seen yet.
+// addSearched adds the choices of a search that are not in seen.
 func (t *candidates) addSearched(s *searchDocument, seen map[string]bool) {
 	for i := range s.Found {
 		if c := &s.Found[i]; !seen[c.Settings] {

@@ -26,7 +26,7 @@ func isNumber(workers string) bool { return !strings.Contains(workers, ":") }
 // isMixed reports whether workers are of several kinds.
 func (c *chosen) isMixed() bool { return len(c.spec.Entry().Mix) > 0 }
 
-// countGPUs finds how many GPUs workers have, and what they cost.
+// countGPUs sets the number of GPUs of workers, and their cost.
 func (c *chosen) countGPUs() (err error) {
 	if !c.isMixed() {
 		c.variant.GPUs, c.variant.Price, err = c.spec.Entry().Engine.PassTimes.GPUs()
@@ -37,7 +37,7 @@ func (c *chosen) countGPUs() (err error) {
 	_, err = c.spec.GPUs()
 	c.variant.CountGPUs = func(shape plan.Shape) int {
 		cluster := c.clusterOf(shape)
-		gpus, _ := cluster.GPUs() // which the whole mix has told already
+		gpus, _ := cluster.GPUs() // the whole mix was counted before
 		return gpus.Count
 	}
 	c.variant.PricePerHour = func(shape plan.Shape) float64 {
@@ -48,7 +48,7 @@ func (c *chosen) countGPUs() (err error) {
 	return err
 }
 
-// isAlike reports whether workers of all pools have as many GPUs.
+// isAlike reports whether the workers of all pools have equal numbers of GPUs.
 func (c *chosen) isAlike() (bool, error) {
 	for i := range c.spec.Pools {
 		if n, _, err := c.spec.Pools[i].Engine.PassTimes.GPUs(); n != c.variant.GPUs || err != nil {
@@ -58,7 +58,7 @@ func (c *chosen) isAlike() (bool, error) {
 	return true, nil
 }
 
-// nameCluster names a cluster and, in a mix, how many workers of each kind it has.
+// nameCluster returns the name of a cluster and, in a mix, the number of workers of each kind.
 func (p *planSheet) nameCluster(variant int, shape plan.Shape) string {
 	c := &p.runner.choices[variant]
 	if !c.isMixed() {
@@ -68,9 +68,9 @@ func (p *planSheet) nameCluster(variant int, shape plan.Shape) string {
 	return shape.String() + ", " + cluster.Entry().DescribeKinds()
 }
 
-// sizedAs returns settings of a pool of at least this many workers, for a search of the number of workers. If the
-// settings have speeds of workers, the number is a multiple of the number of speeds. The slow ones come first, so that
-// they are in clusters that are smaller; larger ones repeat them all.
+// sizedAs returns settings of a pool with at least this number of workers, for a search of the number. If the
+// settings have speeds, the number is a multiple of the number of speeds. The slow workers come first, so that
+// smaller clusters contain them; larger clusters repeat all speeds.
 func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 	var speeds []string
 	for _, s := range settings {
@@ -82,7 +82,7 @@ func sizedAs(settings []plan.Setting, pool string, least int) []plan.Setting {
 		return []plan.Setting{{Name: pool + "workers", Value: strconv.Itoa(least)}}
 	}
 	speedOf := func(text string) float64 {
-		v, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // what is no number is refused later
+		v, _ := strconv.ParseFloat(strings.TrimSpace(text), 64) // values that are no numbers are rejected later
 		return v
 	}
 	stable.Sort(speeds, func(a, b string) int { return cmp.Compare(speedOf(a), speedOf(b)) })

@@ -30,7 +30,7 @@ func (e *emission) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&e.dir, "emit-dir", "", "`directory` for the files of --emit (default: standard output)")
 }
 
-// check refuses targets that the plan cannot be written for.
+// check rejects targets that the plan does not support.
 func (e *emission) check(o *options.Options) error {
 	for _, target := range e.targets {
 		if !slices.Contains(launch.Targets(), target) {
@@ -51,7 +51,7 @@ func (e *emission) check(o *options.Options) error {
 	)
 }
 
-// emit returns the start commands of the recommended cluster, nothing if there is none.
+// emit returns the start commands of the recommended cluster, none if no cluster is recommended.
 func (p *planSheet) emit() ([]*launch.Output, error) {
 	e := &p.flags.emission
 	if len(e.targets) == 0 || p.plan.Best < 0 {
@@ -85,8 +85,8 @@ func (p *planSheet) emit() ([]*launch.Output, error) {
 	return all, nil
 }
 
-// writeEmitted writes the start commands of the recommended cluster to the given directory, and warns of settings that
-// they lack.
+// writeEmitted writes the start commands of the recommended cluster to the given directory, and warns of settings
+// that they lack.
 func (p *planSheet) writeEmitted(s cli.Streams) error {
 	for _, output := range p.emitted {
 		for _, text := range output.Missing {
@@ -129,7 +129,7 @@ func (p *planSheet) formatEmitted() string {
 	return b.String()
 }
 
-// emittedDocument is a target for programs.
+// emittedDocument is the JSON form of a target.
 type emittedDocument struct {
 	Target       string            `json:"target"`
 	Files        map[string]string `json:"files"` // texts by name

@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// hourly holds the flags of schedules by hour.
+// hourly holds the flags of --by-hour.
 type hourly struct {
 	byHour    bool
 	hpaTarget float64
@@ -44,11 +44,11 @@ func (f *hourly) bind(fs *pflag.FlagSet) {
 type byHour struct {
 	*schedules.ByHour
 	settings string
-	factor   float64        // by which passes take longer than in the model
+	factor   float64        // factor on the pass times of the model
 	cut      *schedules.Cut // with --stream
 }
 
-// openCut cuts the trace of a choice into hours, and returns the busiest of them.
+// openCut splits the trace of a choice into hours, and returns the busiest hour.
 func (f *planFlags) openCut(ctx context.Context, env *surroundings, spec *replay.Spec) (*loadgen.Workload, *schedules.Cut, error) {
 	t := spec.Trace
 	if t == nil || t.Path == "" {
@@ -87,7 +87,7 @@ func (r *planRunner) closeCuts() error {
 	return errors.Join(all...)
 }
 
-// checkHours refuses workloads that do not cover several hours.
+// checkHours rejects workloads that do not cover several hours.
 func (r *planRunner) checkHours() error {
 	for i := range r.choices {
 		if r.choices[i].variant.Refused == nil {
@@ -118,7 +118,7 @@ func (f *planFlags) planHours(ctx context.Context, r *planRunner, found *plan.Pl
 	return h, err
 }
 
-// scheduleOf returns what replays a variant hour by hour, with the pass times of a hard resample.
+// scheduleOf returns the schedule that replays a variant hour by hour, with the pass times of a hard resample.
 func (f *planFlags) scheduleOf(r *planRunner, variant int) (*schedules.Runner, float64) {
 	c, factor := r.choices[variant], 1.0
 	if k := r.hardSample(); k > 0 && r.factors[variant] != nil {
@@ -154,7 +154,7 @@ func (p *planSheet) formatHours() string {
 	return text
 }
 
-// headHours returns what the schedule is of.
+// headHours returns the heading of the schedule.
 func (p *planSheet) headHours() string {
 	h, head := p.hours, "By hour"
 	if h.settings != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// planJournal stores the measures of points, so that an interrupted or a larger plan reuses them. A nil one remembers
-// nothing.
+// planJournal stores the measures of points, so that an interrupted or a larger plan reuses them. A nil journal
+// stores nothing.
 type planJournal struct {
 	file  *plan.Journal
 	tasks []plan.Task // by variant: all that a measure depends on but the point
@@ -56,7 +56,7 @@ func newPlanJournal(f *planFlags, choices []chosen, seed uint64) (*planJournal, 
 	return j, nil
 }
 
-// pointKey stands for a point with all that its measure depends on.
+// pointKey returns a key of a point, from all inputs that its measure depends on.
 func (j *planJournal) pointKey(p plan.Point) string {
 	task := j.tasks[p.Variant]
 	point := fmt.Sprintf("%v load %s sample %d", p.Shape, strconv.FormatFloat(p.Load, 'g', -1, 64), p.Sample)

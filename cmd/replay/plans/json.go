@@ -15,20 +15,20 @@ import (
 
 // PlanDocument is a plan as JSON.
 type PlanDocument struct {
-	Inputs   []plan.Setting      `json:"inputs"`            // flags that were given, the trace and the values tried
+	Inputs   []plan.Setting      `json:"inputs"`            // given flags, the trace, and the values that are tried
 	Survive  string              `json:"survive,omitempty"` // what may fail at once: a number of workers, or zone
 	Found    bool                `json:"found"`
 	Best     *answerDocument     `json:"best"` // null when no cluster meets
 	Variants []answerDocument    `json:"variants"`
 	Front    []measureDocument   `json:"pareto_front"`
 	Replays  int                 `json:"replays"`
-	Requests int                 `json:"requests_replayed"`         // of all replays
-	Limits   []boundDocument     `json:"limits"`                    // what bounds the best cluster, and those of a worker less that miss
-	Sources  []sourceDocument    `json:"uncertainty,omitempty"`     // what each source of uncertainty alone needs
+	Requests int                 `json:"requests_replayed"`         // sum of all replays
+	Limits   []boundDocument     `json:"limits"`                    // causes that limit the best cluster, and smaller clusters that miss
+	Sources  []sourceDocument    `json:"uncertainty,omitempty"`     // needs with each single source of uncertainty
 	Hopeless string              `json:"no_workers_help,omitempty"` // why no number of workers meets the objectives
-	Nearest  string              `json:"nearest_slo,omitempty"`     // that the cluster nearest to the objectives meets, as --slo takes it
+	Nearest  string              `json:"nearest_slo,omitempty"`     // objectives that the nearest cluster meets, as a value of --slo
 	WhatIf   []whatIfDocument    `json:"what_if,omitempty"`         // with --what-if
-	Search   *searchDocument     `json:"search,omitempty"`          // of settings; absent where none was
+	Search   *searchDocument     `json:"search,omitempty"`          // the search for settings; absent without a search
 	ByHour   *schedules.Document `json:"by_hour,omitempty"`         // with --by-hour
 	Emitted  []emittedDocument   `json:"emitted,omitempty"`         // with --emit
 }
@@ -54,7 +54,7 @@ type answerDocument struct {
 	ValuesOfResamples []plan.Range       `json:"objectives_resampled"`
 }
 
-// confidentDocument is the cluster that holds in most resamples.
+// confidentDocument is the cluster that meets the objectives in enough resamples.
 type confidentDocument struct {
 	Found      bool    `json:"found"`
 	Workers    int     `json:"workers"`
@@ -64,8 +64,8 @@ type confidentDocument struct {
 	Met        int     `json:"resamples_met"`
 	Confidence float64 `json:"confidence"`
 	ModelError float64 `json:"model_error"` // the largest of PassTimes, as a share
-	// PassTimes is the factor between passes of measured servers and the model; nil: there are no such servers, and the
-	// range is symmetric.
+	// PassTimes is the range of the factor between passes of measured servers and passes of the model. It is nil if
+	// no server was measured; then the range is symmetric.
 	PassTimes *plan.Range `json:"pass_time_factors,omitempty"`
 	PerHour   float64     `json:"cost_per_hour"` // 0 without a price
 }
@@ -86,7 +86,7 @@ type measureDocument struct {
 	OutputPerS     float64         `json:"output_throughput_tok_s"`
 	TotalPerS      float64         `json:"total_throughput_tok_s"`
 	Reused         float64         `json:"prefix_cache_reused_ratio"`
-	Shed           *int            `json:"shed_requests,omitempty"`     // with an admission
+	Shed           *int            `json:"shed_requests,omitempty"`     // with --admission
 	Rejected       int             `json:"rejected_requests,omitempty"` // prompts longer than the engines take
 	Capped         int             `json:"length_capped_requests,omitempty"`
 	CostOutput     *float64        `json:"cost_per_million_output_tokens"` // null without --gpu-cost
@@ -171,7 +171,7 @@ func (p *planSheet) measureDocuments(all []plan.Measure) []measureDocument {
 	return documents
 }
 
-// measureDocument returns a measure as JSON has it, nil for none.
+// measureDocument returns the JSON form of a measure, nil for nil.
 func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 	if m == nil {
 		return nil
@@ -196,8 +196,7 @@ func (p *planSheet) measureDocument(m *plan.Measure) *measureDocument {
 	return d
 }
 
-// fileForms write a plan to files, by how their names end. CSV, JSON and Parquet
-// have a row per replay.
+// fileForms returns the writers of plan files, by extension. CSV, JSON and Parquet files have a row per replay.
 func (p *planSheet) fileForms() map[string]func(io.Writer) error {
 	t := p.makeTable(p.plan.Measures)
 	return map[string]func(io.Writer) error{
@@ -207,7 +206,7 @@ func (p *planSheet) fileForms() map[string]func(io.Writer) error {
 	}
 }
 
-// makeTable is a row per measure.
+// makeTable returns a row per measure.
 func (p *planSheet) makeTable(measures []plan.Measure) *table.Table {
 	t := &table.Table{Columns: []table.Column{{Name: "settings", Setting: true}}}
 	t.AddNumbers(true, "workers", "prefill_workers", "decode_workers", "gpus", "load", "resample")
@@ -227,7 +226,7 @@ func (p *planSheet) makeTable(measures []plan.Measure) *table.Table {
 	return t
 }
 
-// makeRow has the values of a measure, in the order of table.
+// makeRow returns the values of a measure, in the order of the columns.
 func (p *planSheet) makeRow(m *plan.Measure) []any {
 	gpus := p.plan.GPUs(m.Variant, m.Shape)
 	count := func(n int) any {

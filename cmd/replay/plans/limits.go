@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// watched is a replay of a point with a ledger of each request.
+// watched is a replay of a point that keeps a ledger of each request.
 type watched struct {
 	measure plan.Measure
 	watch   *limits.Watch
@@ -44,12 +44,13 @@ func (w *watched) begin(spec *replay.Spec, requests int) (harness.Observer, erro
 	return w.watch, nil
 }
 
-// end takes the outcomes of the requests.
+// end stores the outcomes of the requests.
 func (w *watched) end(result *harness.Result, workload *loadgen.Workload) {
 	w.rows = requests.Collect(result.Collector, runs.PlacesIn(workload), nil, w.watch.Book)
 }
 
-// watchPoint replays a point as run does, and keeps the ledgers of its requests: with --survive, those of the worst loss.
+// watchPoint replays a point as run does, and returns the ledgers of its requests. With --survive these are the
+// ledgers of the worst failure.
 func (r *planRunner) watchPoint(ctx context.Context, p plan.Point) (*watched, error) {
 	whole := r.choices[p.Variant].clusterOf(p.Shape)
 	clusters := []*engines.Topology{&whole}
@@ -73,14 +74,14 @@ func (r *planRunner) watchPoint(ctx context.Context, p plan.Point) (*watched, er
 	return worst, nil
 }
 
-// bound is what bounds an objective of a cluster.
+// bound is the cause that limits an objective of a cluster.
 type bound struct {
 	plan.Value
 	point plan.Point
 	limit limits.Limit
 }
 
-// bounds are the limits of a recommended cluster, and those of a worker less.
+// bounds are the limits of a recommended cluster, and of clusters with one worker less.
 type bounds struct {
 	sample  int // the resample that was replayed; 0: the trace as recorded
 	shape   plan.Shape
@@ -88,8 +89,8 @@ type bounds struct {
 	smaller []bound // of the bounds that are missed
 }
 
-// findBounds reads the ledgers of a plan's cluster, and of clusters with a worker less, in the hardest resample that the
-// cluster meets.
+// findBounds reads the ledgers of a plan's cluster, and of clusters with one worker less, in the hardest resample
+// that the cluster meets.
 func (f *planFlags) findBounds(ctx context.Context, r *planRunner, p *plan.Plan, a *plan.Answer) (*bounds, error) {
 	point, smaller := choosePoints(p, a)
 	b := &bounds{sample: point.Sample, shape: point.Shape}
@@ -112,7 +113,7 @@ func (f *planFlags) findBounds(ctx context.Context, r *planRunner, p *plan.Plan,
 	return b, nil
 }
 
-// choosePoints returns the point to replay, and the clusters of a worker less.
+// choosePoints returns the point to replay, and the clusters with one worker less.
 func choosePoints(p *plan.Plan, a *plan.Answer) (at plan.Point, smaller []plan.Shape) {
 	at = plan.Point{Variant: a.Variant, Shape: a.Shape, Load: 1}
 	c := a.Confident
@@ -163,7 +164,7 @@ func choosePoints(p *plan.Plan, a *plan.Answer) (at plan.Point, smaller []plan.S
 	return at, smaller
 }
 
-// measureNearness returns how near a measure comes to a limit, as a factor.
+// measureNearness returns the ratio of a measure to its nearest limit.
 func measureNearness(m *plan.Measure) float64 {
 	most := 0.0
 	for i := range m.Values {
@@ -172,8 +173,8 @@ func measureNearness(m *plan.Measure) float64 {
 	return most
 }
 
-// listBounds returns the limits of the objectives of a replay, the nearest to its limit first, and the queue if it
-// alone makes the replay miss.
+// listBounds returns the limits of the objectives of a replay, the objective nearest to its limit first. The queue is
+// a limit if it is the only reason for the miss.
 func (f *planFlags) listBounds(w *watched) []bound {
 	var all []bound
 	for i := range f.slo.All {
@@ -209,7 +210,7 @@ func (f *planFlags) listBounds(w *watched) []bound {
 	return all
 }
 
-// head names the replay of the bounds.
+// head returns the heading for the replay of the bounds.
 func (b *bounds) head() string {
 	if b != nil && b.sample > 0 {
 		return fmt.Sprintf("What limits it, in resample %d, the hardest that %s:", b.sample, inflectVerb(b.shape, "1 worker meets", b.shape.String()+" meet"))
@@ -217,8 +218,8 @@ func (b *bounds) head() string {
 	return "What limits it, on the trace as recorded:"
 }
 
-// lines returns the limits of a cluster and those of a worker less, for the objective that is nearest to its limit, or
-// farthest above it.
+// lines describes the limits of a cluster and of clusters with one worker less, for the objective that is nearest to
+// its limit or farthest above it.
 func (b *bounds) lines() []string {
 	if b == nil {
 		return nil
@@ -248,19 +249,19 @@ func (x *bound) describe() string {
 	return fmt.Sprintf("%s is %s (limit %s): %s", x.Name, formatTime(x.Value.Value, x.Unit), formatTime(x.Limit, x.Unit), x.limit)
 }
 
-// boundDocument is what bounds an objective of a cluster, for programs.
+// boundDocument is the JSON form of a bound.
 type boundDocument struct {
 	Workers   int             `json:"workers"`
 	Prefill   int             `json:"prefill_workers"`
 	Decode    int             `json:"decode_workers"`
-	Resample  int             `json:"resample"`  // that was replayed; 0: the trace as recorded
+	Resample  int             `json:"resample"`  // resample that was replayed; 0: the trace as recorded
 	Objective string          `json:"objective"` // or queue, where only a queue that grew to the end makes the cluster miss
 	Met       bool            `json:"met"`
-	Of        string          `json:"of"`    // what the causes are of: requests, by their time, or gaps between tokens, by their number
+	Of        string          `json:"of"`    // unit of the causes: requests (weighted by time), or gaps between tokens (by number)
 	Which     string          `json:"which"` // of these: those above the limit, the slowest, or all
 	Share     float64         `json:"share"` // of all of them
 	Causes    []causeDocument `json:"causes"`
-	Prompt    int             `json:"prefill_tokens,omitempty"`    // of a pass with a prefill, median
+	Prompt    int             `json:"prefill_tokens,omitempty"`    // median of passes with a prefill
 	Decoding  int             `json:"decoding_requests,omitempty"` // of a pass without, median
 }
 
@@ -269,7 +270,7 @@ type causeDocument struct {
 	Share float64 `json:"share"`
 }
 
-// documents returns bounds for programs.
+// documents returns the JSON form of bounds.
 func (b *bounds) documents() []boundDocument {
 	all := []boundDocument{}
 	if b == nil {

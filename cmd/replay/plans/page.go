@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// makePage is the answer, the front, and all replays.
+// makePage returns the page of a plan: the answer, the Pareto front, and all replays.
 func (p *planSheet) makePage(all *table.Table) *html.SheetPage {
 	var front []plan.Measure
 	for i := range p.plan.Front {
@@ -47,7 +47,7 @@ func (p *planSheet) makePage(all *table.Table) *html.SheetPage {
 	return page
 }
 
-// makeAnswer is what the plan found, for the top of a page.
+// makeAnswer returns the answer of the plan, for the top of a page.
 func (p *planSheet) makeAnswer() *html.Answer {
 	a := p.shownAnswer()
 	page := &html.Answer{Verdict: p.formatVerdict(a), Good: new(p.isSure(a)), Across: "GPUs", Target: p.flags.confidence}
@@ -114,8 +114,8 @@ func (p *planSheet) makeAnswer() *html.Answer {
 	return page
 }
 
-// listChances are in which share of the resamples clusters meet the objectives: those of the answer, and the best of other
-// settings, by cost or by GPUs.
+// listChances returns the share of resamples in which clusters meet the objectives: clusters of the answer, and the
+// best clusters of other settings, by cost or by GPUs.
 func (p *planSheet) listChances(a *plan.Answer, byCost bool) []html.Chance {
 	var all []html.Chance
 	add := func(variant int, shape plan.Shape, met int, chosen bool) {
@@ -139,8 +139,8 @@ func (p *planSheet) listChances(a *plan.Answer, byCost bool) []html.Chance {
 	return all
 }
 
-// listClusters are the clusters that were measured at the workload's load, with their
-// ranges where all resamples were run on them.
+// listClusters returns the clusters that were replayed at the workload's load. Clusters that were replayed with all
+// resamples have ranges.
 func (p *planSheet) listClusters(a *plan.Answer) []html.Cluster {
 	samples := map[plan.Point][]plan.Measure{}
 	for _, m := range p.plan.Measures {
@@ -173,7 +173,7 @@ func (p *planSheet) listClusters(a *plan.Answer) []html.Cluster {
 	return all
 }
 
-// describeChoice returns why a measure is pointed out, "" for a measure that is not.
+// describeChoice returns the reason why a measure is marked, "" if it is not marked.
 func (p *planSheet) describeChoice(a *plan.Answer, m *plan.Measure) string {
 	switch {
 	case m.Variant != a.Variant:
@@ -189,7 +189,7 @@ func (p *planSheet) describeChoice(a *plan.Answer, m *plan.Measure) string {
 	}
 }
 
-// rangeOf is where the middle 90 % of the resamples of an objective lie.
+// rangeOf returns the range of the middle 90 % of the resamples of an objective.
 func rangeOf(resampled []plan.Measure, objective int) (low, high float64) {
 	values := make([]float64, len(resampled))
 	for i := range resampled {
@@ -200,7 +200,7 @@ func rangeOf(resampled []plan.Measure, objective int) (low, high float64) {
 	return values[int(math.Round(0.05*last))], values[int(math.Round(0.95*last))]
 }
 
-// makeObjectives is a row per objective, with what the clusters of the answer made of it.
+// makeObjectives returns a row per objective, with its values for the clusters of the answer.
 func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
 	g := html.Grid{Title: "Objectives", Head: []string{"", "limit"}}
 	type column struct {
@@ -247,7 +247,7 @@ func (p *planSheet) makeObjectives(a *plan.Answer) html.Grid {
 	return g
 }
 
-// makeVariants is a row per choice of settings.
+// makeVariants returns a row per choice of settings.
 func (p *planSheet) makeVariants() html.Grid {
 	g := html.Grid{Title: "Choices", Head: []string{"settings"}}
 	for _, name := range p.variantColumns()[1:] {
@@ -269,7 +269,7 @@ func (p *planSheet) makeVariants() html.Grid {
 	return g
 }
 
-// listInputs are the command, the workload and the hardware.
+// listInputs returns the command, the workload and the hardware.
 func (p *planSheet) listInputs(a *plan.Answer) [][2]string {
 	c := &p.runner.choices[a.Variant]
 	w := p.runner.samples[a.Variant][0]()
@@ -350,8 +350,8 @@ func (p *planSheet) assumptionsOf(a *plan.Answer) []engines.Assumption {
 	return all
 }
 
-// describeTails returns that 99th percentiles are not calibrated, where objectives are on
-// any.
+// describeTails returns the assumption that 99th percentiles are not calibrated, if an objective is on a 99th
+// percentile.
 func (p *planSheet) describeTails(spec *replay.Spec) []engines.Assumption {
 	if !slices.ContainsFunc(p.flags.slo.All, func(o slo.Objective) bool { return o.Statistic != "mean" }) {
 		return nil
@@ -365,7 +365,7 @@ func (p *planSheet) describeTails(spec *replay.Spec) []engines.Assumption {
 	return []engines.Assumption{{Key: "quantiles", Text: text}}
 }
 
-// listAssumptions are what the answer rests on.
+// listAssumptions returns the assumptions of the answer.
 func (p *planSheet) listAssumptions(a *plan.Answer) [][2]string {
 	spec := &p.runner.choices[a.Variant].spec
 	var rows [][2]string

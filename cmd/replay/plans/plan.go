@@ -33,7 +33,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// planFlags are the flags of replay plan besides those of a replay.
+// planFlags are the flags of replay plan that replay trace does not have.
 type planFlags struct {
 	slo        options.Objectives
 	attainment float64
@@ -102,7 +102,7 @@ func (f *planFlags) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.journal, "journal", "", "record finished replays in `FILE`, and reuse the replays recorded there")
 }
 
-// NewPlanCommand finds the smallest cluster that meets objectives.
+// NewPlanCommand returns the command plan, which finds the smallest cluster that meets objectives.
 func NewPlanCommand(s cli.Streams) *cobra.Command {
 	o, f := &options.Options{}, &planFlags{}
 	cmd := newPlanCommand(o, f)
@@ -116,7 +116,7 @@ func NewPlanCommand(s cli.Streams) *cobra.Command {
 	return cmd
 }
 
-// newPlanCommand returns the command with its flags, which does nothing.
+// newPlanCommand returns the command with its flags and without a run function.
 func newPlanCommand(o *options.Options, f *planFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE] --slo OBJECTIVES",
@@ -133,7 +133,7 @@ chooses settings. With --workers the size of the cluster is fixed.`,
 	return cmd
 }
 
-// runPlan searches and prints what it finds.
+// runPlan searches and prints the result.
 func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlags, file string) (err error) {
 	if err := f.checkFlags(o); err != nil {
 		return err
@@ -152,7 +152,7 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	sheet, err := f.findSheet(ctx, newSurroundings(s, progress), o, file)
 	progress.Clear()
 	if err != nil {
-		if sheet != nil { // interrupted
+		if sheet != nil { // the search was interrupted
 			_, wrong := io.WriteString(s.Out, sheet.narrowed.formatInterrupted())
 			return errors.Join(err, wrong)
 		}
@@ -167,8 +167,8 @@ func runPlan(ctx context.Context, s cli.Streams, o *options.Options, f *planFlag
 	return sheet.write(s.Out)
 }
 
-// findSheet finds a plan with all that is printed of it. With the error of an interrupted search it returns a sheet of what the
-// search found.
+// findSheet finds a plan with all its printed parts. If the search is interrupted, it returns the error and a sheet
+// of the results so far.
 func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options.Options, file string) (sheet *planSheet, err error) {
 	list := f.listChoices
 	if f.searches(o) {
@@ -230,7 +230,7 @@ func (f *planFlags) findSheet(ctx context.Context, env *surroundings, o *options
 	return sheet, nil
 }
 
-// find finds what the sheet has.
+// find fills the sheet.
 func (p *planSheet) find(ctx context.Context) (err error) {
 	f, runner := p.flags, p.runner
 	c := plan.Config{
@@ -245,7 +245,7 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 	if p.hopeless != nil {
 		c.Resamples, c.Confidence, c.Front = 0, 0, false // more is not worth its time
 	}
-	if p.narrowed != nil && p.narrowed.Nearest != nil { // more workers are of no use
+	if p.narrowed != nil && p.narrowed.Nearest != nil { // more workers do not help
 		c.Most = min(c.Most, max(2, p.narrowed.Nearest.Shape.Size()))
 	}
 	for _, choice := range runner.choices {
@@ -266,7 +266,7 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 		return err
 	}
 	begun := *p.plan                                                          // Finish replaces the measures of p.plan
-	err = plan.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) { // replays at once are limited by the runner
+	err = plan.Each(ctx, 2, 2, func(ctx context.Context, i int) (err error) { // the runner limits the number of replays at once
 		if i == 0 {
 			return draft.Finish(ctx)
 		}
@@ -337,7 +337,7 @@ type chosen struct {
 	overruled []string // of its deployments, by flags
 }
 
-// listChoices are all variants.
+// listChoices returns all variants.
 func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, error) {
 	axes := make([]plan.Axis, 0, len(f.try))
 	for _, text := range f.try {
@@ -380,8 +380,8 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 	return all, nil
 }
 
-// tryChoice is chooseVariant for one of several: a variant that does not fit its GPUs is refused, and the remaining
-// variants may run. It has the GPUs and the price of the command line.
+// tryChoice is chooseVariant for one of several variants. If the variant does not fit its GPUs, it is refused and the
+// other variants may run. tryChoice uses the GPUs and the price of the command line.
 func (f *planFlags) tryChoice(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	c, err := f.chooseVariant(o, file, settings, split)
 	switch {
@@ -401,7 +401,7 @@ func (f *planFlags) tryChoice(o *options.Options, file string, settings []plan.S
 	return c, nil
 }
 
-// listSettings returns the flags that were given, the trace, and the values that are tried.
+// listSettings returns the given flags, the trace, and the values that are tried.
 func (f *planFlags) listSettings(o *options.Options, file string) []plan.Setting {
 	all := o.Settings()
 	if file != "" {
@@ -413,12 +413,12 @@ func (f *planFlags) listSettings(o *options.Options, file string) []plan.Setting
 	return all
 }
 
-// withoutList returns settings without several GPUs, of which a variant has one.
+// withoutList returns the settings without a list of several GPUs. A variant has one GPU of the list.
 func withoutList(all []plan.Setting) []plan.Setting {
 	return slices.DeleteFunc(slices.Clone(all), func(s plan.Setting) bool { return s.Name == "gpu" && strings.Contains(s.Value, ",") })
 }
 
-// chooseVariant returns the variant with the given settings besides those of the command line.
+// chooseVariant returns the variant with the given settings in addition to those of the command line.
 func (f *planFlags) chooseVariant(o *options.Options, file string, settings []plan.Setting, split bool) (chosen, error) {
 	var c chosen
 	all := append(withoutList(o.Settings()), settings...)
@@ -434,7 +434,7 @@ func (f *planFlags) chooseVariant(o *options.Options, file string, settings []pl
 		all = append(all, sizedAs(all, "prefill-", 1)...)
 		all = append(all, sizedAs(all, "decode-", 1)...)
 	default:
-		all = append(all, sizedAs(all, "", 2)...) // what a router takes
+		all = append(all, sizedAs(all, "", 2)...)
 	}
 	own, _, mode, err := options.OptionsOf(all)
 	if err != nil {
@@ -457,18 +457,17 @@ func (f *planFlags) chooseVariant(o *options.Options, file string, settings []pl
 	return c, c.countGPUs()
 }
 
-// planRunner runs points of a plan. Resamples are made when they are first
-// asked for.
+// planRunner runs points of a plan. Resamples are generated on first use.
 type planRunner struct {
 	flags   *planFlags
 	choices []chosen
 	samples [][]func() *loadgen.Workload // by variant; variants of one workload share them
 	env     *surroundings
 	seed    uint64
-	factors [][]float64      // by variant and resample: how much longer passes take
-	journal *planJournal     // nil: nothing is remembered
-	parts   sync.Map         // workloads of which a plan replays a stretch alone, by stretch
-	slots   chan struct{}    // of replays at once, shared by all searches of a plan
+	factors [][]float64      // factors on pass times, by variant and resample
+	journal *planJournal     // nil: results are not stored
+	parts   sync.Map         // workloads of stretches that are replayed alone, by stretch
+	slots   chan struct{}    // limit of replays at once, shared by all searches of a plan
 	cuts    []*schedules.Cut // by variant, of a trace that is not in memory
 }
 
@@ -519,7 +518,7 @@ func newPlanRunner(ctx context.Context, env *surroundings, f *planFlags, choices
 	return r, nil
 }
 
-// run is the measure of a point, from the journal if it is there.
+// run returns the measure of a point, from the journal if it is there.
 func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	if m, ok := r.journal.findMeasure(p); ok {
 		return m, nil
@@ -533,12 +532,12 @@ func (r *planRunner) run(ctx context.Context, p plan.Point) (plan.Measure, error
 	return m, r.journal.addMeasure(p, &m)
 }
 
-// replayPoint replays a point on a cluster and holds it to the objectives.
+// replayPoint replays a point on a cluster and compares it with the objectives.
 func (r *planRunner) replayPoint(ctx context.Context, p plan.Point, cluster engines.Topology) (plan.Measure, error) {
 	return r.replayWatched(ctx, p, cluster, nil)
 }
 
-// replayWatched is replayPoint with an observer of the requests, unless this is nil.
+// replayWatched is replayPoint with an observer of the requests, which may be nil.
 func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster engines.Topology, look *watched) (plan.Measure, error) {
 	spec := r.choices[p.Variant].spec
 	p.Load *= r.flags.growth
@@ -579,7 +578,7 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 	if err := ceilings.RefuseShed(result, &spec); err != nil {
 		return plan.Measure{}, err
 	}
-	if n := result.Report.ClippedRequests; n > 0 { // what it promises is not what was asked for
+	if n := result.Report.ClippedRequests; n > 0 { // clipped answers are shorter than requested
 		return plan.Measure{}, &plan.CannotRunError{Err: fmt.Errorf("%d answers are shortened by %d tokens, which the pools cannot hold", n, result.Report.ClippedTokens)}
 	}
 	m, err := measureOf(result, w, r.flags)
@@ -601,7 +600,7 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 	return m, nil
 }
 
-// sharedName is the name of the value of objectives of single requests.
+// sharedName is the name of the objective value for per-request limits.
 const sharedName = "requests that meet theirs"
 
 // measureOf returns the values of a replay that a plan needs.

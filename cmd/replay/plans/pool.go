@@ -29,7 +29,7 @@ func (p *pooling) bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&p.traces, "trace", nil, "trace `FILE` of each deployment on the pool of --gpus, in the order of --deployment; repeatable")
 }
 
-// isWanted reports whether deployments share a pool.
+// isWanted reports whether deployments share a pool of GPUs.
 func (p *pooling) isWanted() bool { return p.gpus != 0 || len(p.traces) > 0 }
 
 // deploymentsOf returns the deployments of the command line, and the other settings.
@@ -72,7 +72,7 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 	cli.ManyReplays()
 	paths, others := deploymentsOf(o)
 	pool := &schedules.Pool{GPUs: f.pooling.gpus}
-	kinds := map[string]string{} // names of GPUs, of the deployment with it
+	kinds := map[string]string{} // names of GPUs, with a deployment that has them
 	for i, path := range paths {
 		c, err := f.choosePooled(others, path, f.pooling.traces[i])
 		if err != nil {
@@ -112,7 +112,7 @@ func (f *planFlags) runPool(ctx context.Context, s cli.Streams, o *options.Optio
 	return nil
 }
 
-// nameDeployment returns the name of a deployment's file, without its folder where no other has it.
+// nameDeployment returns the name of a deployment's file, without its folder if the name is unique.
 func nameDeployment(path string, all []string) string {
 	short := func(path string) string { return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)) }
 	for _, other := range all {
@@ -123,7 +123,7 @@ func nameDeployment(path string, all []string) string {
 	return short(path)
 }
 
-// nameKinds returns GPUs with the deployments that have them.
+// nameKinds describes GPUs with the deployments that have them.
 func nameKinds(kinds map[string]string) string {
 	var all []string
 	for gpu, path := range kinds {
@@ -156,7 +156,7 @@ func (f *planFlags) choosePooled(others []plan.Setting, path, trace string) (cho
 	return c, err
 }
 
-// writePool prints a pool in the form that is wanted.
+// writePool prints a pool in the requested form.
 func (f *planFlags) writePool(w io.Writer, pool *schedules.Pool) error {
 	if f.form.Value == "json" {
 		return cli.WriteJSON(w, pool.Document())

@@ -16,15 +16,15 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// surroundings are what a plan reads and reports to besides its flags.
+// surroundings are the inputs and outputs of a plan in addition to its flags.
 type surroundings struct {
 	cli.Streams
-	show  func(done, expected int) // of replays
-	watch func(Stage)              // after each step of a search
+	show  func(done, expected int) // progress in replays
+	watch func(Stage)              // called after each step of a search
 	open  func(context.Context, *replay.Spec) (*loadgen.Workload, error)
 }
 
-// newSurroundings returns those of a command.
+// newSurroundings returns the surroundings of a command.
 func newSurroundings(s cli.Streams, progress *cli.Progress) *surroundings {
 	return &surroundings{
 		Streams: s, show: progress.Show, watch: func(at Stage) { progress.Describe(at.describe()) },
@@ -38,7 +38,7 @@ func newSurroundings(s cli.Streams, progress *cli.Progress) *surroundings {
 	}
 }
 
-// Stage is how far the search of a plan is.
+// Stage is the progress of a plan's search.
 type Stage struct {
 	Round  int    `json:"round"` // from 1
 	Rounds int    `json:"rounds"`
@@ -48,7 +48,7 @@ type Stage struct {
 	GPUs   int    `json:"gpus"` // of it
 }
 
-// describe returns the stage in few words.
+// describe returns the stage in a few words.
 func (s *Stage) describe() string {
 	text := fmt.Sprintf("round %d: %d/%d", s.Round, s.Done, s.All)
 	if s.Best != "" {
@@ -57,7 +57,7 @@ func (s *Stage) describe() string {
 	return text
 }
 
-// stageOf returns a stage of a search as people read it.
+// stageOf returns the stage of a search in readable form.
 func (r *planRunner) stageOf(at plan.Stage) Stage {
 	s := Stage{Round: at.Round, Rounds: at.Rounds, Done: at.Done, All: at.All}
 	if m := at.Best; m != nil {
@@ -68,26 +68,28 @@ func (r *planRunner) stageOf(at plan.Stage) Stage {
 	return s
 }
 
-// Query is a plan that a program asks for.
+// Query is a request of a program for a plan.
 type Query struct {
 	Flags []plan.Setting // of replay plan
 	Trace string         // file name, for the command line
 	// Open reads the workload of a replay.
 	Open func(context.Context, *replay.Spec) (*loadgen.Workload, error)
-	// Show receives the number of replays done and a guess at their total, Watch how far the search is.
+	// Show receives the number of finished replays and an estimate of their total. Watch receives the stage of the
+	// search.
 	Show  func(done, expected int)
 	Watch func(Stage)
 }
 
-// Reply is what a plan found, for a page.
+// Reply is the result of a plan, for a page.
 type Reply struct {
 	Answer  *html.Answer `json:"answer"`
 	Command string       `json:"command"` // that finds the same
-	// Settings are the flags of a replay of the recommended cluster, the trace excepted; nil: none is recommended.
+	// Settings are the flags for a replay of the recommended cluster, without the trace; nil: no cluster is
+	// recommended.
 	Settings map[string]string `json:"settings"`
 }
 
-// Find carries out the plan.
+// Find runs the plan.
 func (q *Query) Find(ctx context.Context) (*Reply, error) {
 	o, f := &options.Options{}, &planFlags{}
 	cmd := newPlanCommand(o, f)
@@ -109,7 +111,7 @@ func (q *Query) Find(ctx context.Context) (*Reply, error) {
 	return &Reply{Answer: sheet.makeAnswer(), Command: cli.QuoteCommand(args), Settings: sheet.recommendedSettings()}, nil
 }
 
-// recommendedSettings returns the flags of a replay of the recommended cluster, nil if there is none.
+// recommendedSettings returns the flags for a replay of the recommended cluster, nil if there is none.
 func (p *planSheet) recommendedSettings() map[string]string {
 	a := p.shownAnswer()
 	shape, _, ok := p.recommend(a)
@@ -132,14 +134,14 @@ func (p *planSheet) recommendedSettings() map[string]string {
 	return all
 }
 
-// Varied is a thing that a plan chooses.
+// Varied is a setting that a plan chooses by default.
 type Varied struct {
 	Name  string   `json:"name"` // as --fix takes it
 	Label string   `json:"label"`
 	Flags []string `json:"flags"` // that define it
 }
 
-// ListVaried returns all that a plan chooses alone.
+// ListVaried returns all settings that a plan chooses by default.
 func ListVaried() []Varied {
 	labels := map[string]string{
 		choices.TP: "parallelism (TP, EP, DP)", choices.Budget: "token budget of a pass", choices.Router: "router", choices.Topology: "prefill and decode pools",

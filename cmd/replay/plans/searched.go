@@ -14,11 +14,11 @@ import (
 type searched struct {
 	*plan.Narrowed
 	choices  []chosen // all of them
-	workload int      // requests of the workload
-	hard     bool     // stretches are of a resample, and not of the trace as recorded
+	workload int      // number of requests of the workload
+	hard     bool     // stretches are from a resample, not from the trace as recorded
 }
 
-// describeNext returns lines on the best choices of other kinds, which were not planned in full.
+// describeNext describes the best choices of other kinds, which were not planned in full.
 func (s *searched) describeNext(planned int) []string {
 	var lines []string
 	seen := map[string]bool{}
@@ -42,7 +42,7 @@ func (s *searched) describeNext(planned int) []string {
 	return lines
 }
 
-// formatInterrupted is what an interrupted search has found.
+// formatInterrupted describes the results of an interrupted search.
 func (s *searched) formatInterrupted() string {
 	lines, count := s.describeNext(0), fmt.Sprintf("%d replays", s.Replays)
 	if s.Replays == 1 {
@@ -54,7 +54,7 @@ func (s *searched) formatInterrupted() string {
 	return terminal.WrapText(fmt.Sprintf("Interrupted after %s. Best so far, %s:\n  %s\n", count, s.nameStretch(-1), strings.Join(lines, "\n  ")), 4)
 }
 
-// describe returns lines on the searched and the omitted choices, by kind.
+// describe describes the searched and the omitted choices, by kind.
 func (s *searched) describe() []string {
 	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches (%d requests, equal to %.1f replays of the whole workload)",
 		len(s.choices), s.Replays, s.Requests, s.wholes())}
@@ -67,7 +67,7 @@ func (s *searched) describe() []string {
 	type family struct {
 		count, unseen int        // unseen: not replayed
 		best          *plan.Left // that meets
-		most          int        // the most GPUs with which one missed
+		most          int        // largest number of GPUs that missed
 	}
 	families, names := map[string]*family{}, []string(nil)
 	for i := range s.Left {
@@ -109,7 +109,7 @@ func (s *searched) describe() []string {
 	return append(lines, s.describeRefused()...)
 }
 
-// reasonUnseen returns why choices were not replayed.
+// reasonUnseen returns the reason why choices were not replayed.
 func (s *searched) reasonUnseen() string {
 	if s.Stopped {
 		return ""
@@ -117,10 +117,10 @@ func (s *searched) reasonUnseen() string {
 	return ": their smallest cluster costs more"
 }
 
-// wholes returns how many replays of the whole workload have as many requests as those of the search.
+// wholes returns the number of requests of the search divided by those of the workload.
 func (s *searched) wholes() float64 { return float64(s.Requests) / float64(max(1, s.workload)) }
 
-// describeRefused returns a line for each reason why choices cannot run, with the text of the first one.
+// describeRefused returns one line per reason why choices cannot run, with the text of the first choice.
 func (s *searched) describeRefused() []string {
 	type family struct {
 		text  string
@@ -159,7 +159,7 @@ func (s *searched) describeRefused() []string {
 	return lines
 }
 
-// describeNearest returns the nearest that any choice comes to the objectives where none meets, "" otherwise.
+// describeNearest returns the objectives that the nearest choice meets, "" if a choice meets the given objectives.
 func (s *searched) describeNearest() string {
 	m := s.Nearest
 	if m == nil {
@@ -172,14 +172,14 @@ func (s *searched) describeNearest() string {
 	return fmt.Sprintf("%s The nearest, %s with %s: %s", head, s.choices[m.Variant].variant.Name, m.Shape, m.Missed)
 }
 
-// searchDocument is a search for programs.
+// searchDocument is the JSON form of a search.
 type searchDocument struct {
 	Choices  int               `json:"choices"`
-	Replays  int               `json:"replays"`           // of stretches of a resample
+	Replays  int               `json:"replays"`           // number of replays of stretches of a resample
 	Requests int               `json:"requests_replayed"` // of these replays: a replay of a stretch has those of the stretch
-	Wholes   float64           `json:"whole_replays"`     // replays of the whole workload with as many requests
+	Wholes   float64           `json:"whole_replays"`     // number of replays of the whole workload with the same number of requests
 	Stopped  bool              `json:"stopped"`           // by --time-budget or --replays
-	Found    []choiceDocument  `json:"found"`             // the best of each kind, the best first; those planned in full are among the variants
+	Found    []choiceDocument  `json:"found"`             // the best choice of each kind, the best first; choices that were planned in full are in the variants
 	Left     []choiceDocument  `json:"left_out"`
 	Refused  []refusedDocument `json:"cannot_run"`
 }
@@ -196,7 +196,7 @@ type choiceDocument struct {
 	PerHour    float64         `json:"cost_per_hour,omitempty"`
 	Objectives []valueDocument `json:"objectives,omitempty"`
 	MostGPUs   int             `json:"most_gpus,omitempty"` // of the largest cluster that missed, where none met
-	Reason     string          `json:"reason,omitempty"`    // why none met
+	Reason     string          `json:"reason,omitempty"`    // reason why no cluster met the objectives
 }
 
 type refusedDocument struct {
@@ -204,7 +204,7 @@ type refusedDocument struct {
 	Reason   string `json:"reason"`
 }
 
-// document returns a search for programs.
+// document returns the JSON form of a search.
 func (s *searched) document() *searchDocument {
 	d := &searchDocument{Choices: len(s.choices), Replays: s.Replays, Requests: s.Requests, Wholes: s.wholes(), Stopped: s.Stopped, Found: []choiceDocument{}, Left: []choiceDocument{}, Refused: []refusedDocument{}}
 	for k, i := range s.Kept {
@@ -248,7 +248,7 @@ func countChoices(n int) string {
 	return fmt.Sprintf("%d choices", n)
 }
 
-// nameStretch returns on what part of the workload a search replays; -1: on any part.
+// nameStretch returns the part of the workload that a search replays; -1: any part.
 func (s *searched) nameStretch(part int) string {
 	switch {
 	case part > 0:

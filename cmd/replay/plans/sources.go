@@ -8,15 +8,16 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// source is the need of the recommended settings if only one source of uncertainty differs from the trace as recorded.
+// source holds the need of the recommended settings if only one source of uncertainty differs from the trace as
+// recorded.
 type source struct {
 	key, name string
 	shape     plan.Shape
 	found     bool
 }
 
-// findSources finds what the best answer needs with each source of uncertainty alone. There are none if there is only one
-// source, or no cluster is recommended.
+// findSources finds the needs of the best answer with each single source of uncertainty. It returns none if there is
+// only one source, or if no cluster is recommended.
 func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) ([]source, error) {
 	c := a.Confident
 	i := a.Variant
@@ -29,7 +30,7 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 		flags.growth = 1
 		own := &planRunner{flags: &flags, choices: slices.Clone(r.choices[i : i+1]), samples: r.samples[i : i+1], factors: [][]float64{slices.Repeat([]float64{1}, f.resamples)}, env: r.env, slots: r.slots}
 		v := found.Variants[i]
-		if v.Near = a.Shape; !a.Found || s.key == "pass_times" { // which take longest
+		if v.Near = a.Shape; !a.Found || s.key == "pass_times" { // the resamples with the longest passes
 			v.Near = c.Shape
 		}
 		config := plan.Config{Run: own.run, Variants: []plan.Variant{v}, Most: f.most, Precision: f.precision, Cores: f.cores, Brief: true, Progress: r.env.show}
@@ -45,12 +46,12 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 		return nil
 	}
 	var all []source
-	var asks []func(*planRunner, *plan.Config) // by source
+	var asks []func(*planRunner, *plan.Config) // queries of each source
 	add := func(key, name string, ask func(*planRunner, *plan.Config)) {
 		all, asks = append(all, source{key: key, name: name, shape: a.Shape, found: a.Found}), append(asks, ask)
 	}
 	if f.growth == 1 {
-		add("none", "the trace as recorded", nil) // the answer has it
+		add("none", "the trace as recorded", nil) // the answer contains it
 	} else {
 		add("none", "the trace as recorded", func(*planRunner, *plan.Config) {})
 	}
@@ -61,7 +62,8 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 		}
 	})
 	if model.isGiven() {
-		// More of the same requests meet where passes are shorter, so that the target's own factor decides.
+		// With shorter passes, more of the same requests meet the objectives. So only the factor of the target
+		// resample is needed.
 		factor := r.factors[i][r.hardSample()-1]
 		add("pass_times", fmt.Sprintf("pass times %v", model), func(own *planRunner, _ *plan.Config) {
 			own.choices[0].spec = slowDown(own.choices[0].spec, factor)
@@ -82,7 +84,7 @@ func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.
 	return append(all, source{"all", "all of them", c.Shape, true}), nil
 }
 
-// reuseRecorded returns run, which takes what a plan has measured of the trace as recorded with a variant.
+// reuseRecorded returns run with a cache of the plan's measures of a variant on the trace as recorded.
 func reuseRecorded(found *plan.Plan, variant int, run plan.Run) plan.Run {
 	known := map[plan.Point]*plan.Measure{}
 	for k := range found.Measures {
@@ -102,7 +104,7 @@ func reuseRecorded(found *plan.Plan, variant int, run plan.Run) plan.Run {
 	}
 }
 
-// sourcesTitle is above what each source of uncertainty needs.
+// sourcesTitle is the heading of the needs of each source of uncertainty.
 const sourcesTitle = "What each source of uncertainty alone needs:"
 
 // describeSources returns a line for each source of uncertainty.
@@ -123,7 +125,7 @@ func (p *planSheet) describeSources() []string {
 	return lines
 }
 
-// formatCostPerHour is what a cluster costs for an hour, "" without a price.
+// formatCostPerHour returns the cost of a cluster for one hour, "" without a price.
 func (p *planSheet) formatCostPerHour(variant int, shape plan.Shape) string {
 	if hour := p.plan.PerHour(variant, shape); hour > 0 {
 		return fmt.Sprintf(", %.2f an hour", hour)
@@ -131,7 +133,7 @@ func (p *planSheet) formatCostPerHour(variant int, shape plan.Shape) string {
 	return ""
 }
 
-// needDocument is the need in one case, for programs.
+// needDocument is the JSON form of a need.
 type needDocument struct {
 	Found   bool    `json:"found"`
 	Workers int     `json:"workers,omitempty"`
@@ -141,7 +143,7 @@ type needDocument struct {
 	PerHour float64 `json:"cost_per_hour,omitempty"`
 }
 
-// sourceDocument is what is needed with some sources of uncertainty, for programs.
+// sourceDocument is the JSON form of the needs with one source of uncertainty.
 type sourceDocument struct {
 	Source string `json:"source"` // none, arrivals, pass_times, growth or all
 	needDocument

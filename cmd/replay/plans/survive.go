@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// survival is the failures that a plan's cluster must survive: a number of workers gone, or a zone. It is the value of
-// a flag.
+// survival is the value of --survive: the number of workers that may fail, or a zone.
 type survival struct {
 	text    string
 	workers int // 0: a zone, if text is not ""
@@ -19,7 +18,7 @@ type survival struct {
 func (s *survival) String() string { return s.text }
 func (s *survival) Type() string   { return "losses" }
 
-// Set reads a number of workers, or zone.
+// Set reads a number of workers, or "zone".
 func (s *survival) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if text != "zone" && (err != nil || n < 1 || n > mostGone) {
@@ -29,10 +28,10 @@ func (s *survival) Set(text string) error {
 	return nil
 }
 
-// mostGone is how many workers may be gone at once: the cases become many.
+// mostGone is the maximum number of workers that fail at once, since the number of cases grows fast.
 const mostGone = 8
 
-// describeSurvival returns what the cluster bears, in words.
+// describeSurvival returns the failures that the cluster survives, in words.
 func (f *planFlags) describeSurvival() string {
 	switch {
 	case f.survive.text == "":
@@ -45,7 +44,7 @@ func (f *planFlags) describeSurvival() string {
 	return fmt.Sprintf(" with any %d workers gone", f.survive.workers)
 }
 
-// lossesOf returns what is to be borne by a cluster.
+// lossesOf returns the failures that a cluster must survive.
 func (f *planFlags) lossesOf(t *engines.Topology) []engines.Loss {
 	switch {
 	case f.survive.text == "":
@@ -66,7 +65,7 @@ func sizeOf(t *engines.Topology) int {
 	return n
 }
 
-// replaySurviving replays a point, and again without the workers that may be gone. Its measure is the worst of all.
+// replaySurviving replays a point, and again with each loss of workers. Its measure is the worst of all.
 func (r *planRunner) replaySurviving(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	whole := r.choices[p.Variant].clusterOf(p.Shape)
 	worst, err := r.replayPoint(ctx, p, whole)
@@ -94,8 +93,7 @@ func (r *planRunner) replaySurviving(ctx context.Context, p plan.Point) (plan.Me
 	return worst, nil
 }
 
-// isWorse reports whether a measure is worse than another of the same point: it misses,
-// or comes nearer to one of the limits.
+// isWorse reports whether measure a is worse than measure b of the same point: a misses, or comes nearer to a limit.
 func isWorse(a, b *plan.Measure) bool {
 	if a.Met != b.Met {
 		return !a.Met

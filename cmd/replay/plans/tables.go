@@ -11,8 +11,8 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// writeVariants prints what each choice of settings needs. Settings stand last, or below
-// when they are long.
+// writeVariants prints the need of each choice of settings. The settings are the last column, or below the table if
+// they are long.
 func (p *planSheet) writeVariants(b *strings.Builder) {
 	all := table.New(p.variantColumns()...)
 	behind := []string{"", "settings"}
@@ -58,7 +58,7 @@ func (p *planSheet) variantColumns() []string {
 	return append(all, "highest\nload", "req/s")
 }
 
-// variantCells returns a row of what a choice of settings needs.
+// variantCells returns the row of a choice of settings.
 func (p *planSheet) variantCells(a *plan.Answer) []string {
 	line := []string{strconv.Itoa(a.Variant + 1)}
 	cluster := func(shape plan.Shape, found bool) {
@@ -96,8 +96,8 @@ func (p *planSheet) variantCells(a *plan.Answer) []string {
 	return append(line, "-", "-")
 }
 
-// recommend returns the cluster of an answer that meets the target, in how many resamples
-// it meets, and whether there is one.
+// recommend returns the cluster of an answer that meets the target, the number of resamples in which it meets, and
+// whether there is such a cluster.
 func (p *planSheet) recommend(a *plan.Answer) (shape plan.Shape, met int, ok bool) {
 	if c := a.Confident; c != nil {
 		return c.Shape, c.Met, c.Found
@@ -105,7 +105,7 @@ func (p *planSheet) recommend(a *plan.Answer) (shape plan.Shape, met int, ok boo
 	return a.Shape, a.ResamplesMet, a.Refused == nil && float64(a.ResamplesMet) >= p.flags.confidence*float64(p.flags.resamples)-1e-9
 }
 
-// shortenShape returns a cluster without the word for its workers, where it has two kinds.
+// shortenShape returns the text of a cluster, without the word for its workers if it has two kinds.
 func shortenShape(s plan.Shape) string {
 	if s.Split() {
 		return strings.TrimSuffix(s.String(), " workers")
@@ -113,7 +113,7 @@ func shortenShape(s plan.Shape) string {
 	return s.String()
 }
 
-// writeFront prints the Pareto front. Settings are those of writeVariants, by number.
+// writeFront prints the Pareto front. It names settings by their numbers in writeVariants.
 func (p *planSheet) writeFront(b *strings.Builder) {
 	if len(p.plan.Front) == 0 {
 		return
@@ -133,7 +133,7 @@ func (p *planSheet) writeFront(b *strings.Builder) {
 	}
 }
 
-// nameBurden returns what a better cluster has.
+// nameBurden returns the name of the value that is lower for a better cluster.
 func (p *planSheet) nameBurden() string {
 	if p.plan.ByCost {
 		return "a lower cost"

@@ -18,12 +18,13 @@ import (
 	"github.com/replay-llm/replay/replay/deployment/launch"
 )
 
-// planSheet is the printed form of a plan.
+// planSheet is a plan with all data that its printed forms need.
 type planSheet struct {
 	plan     *plan.Plan
 	narrowed *searched // nil: nothing was searched for
 	hopeless *hopeless // nil: some number of workers may meet the objectives
-	// reachable are objectives that can be met where these cannot; nil: they can, or none are known.
+	// reachable are objectives that can be met if the given ones cannot; nil: the given objectives can be met, or no
+	// reachable ones are known.
 	reachable *reachable
 	bounds    *bounds
 	sources   []source // of uncertainty
@@ -36,7 +37,7 @@ type planSheet struct {
 	hours     *byHour          // with --by-hour
 }
 
-// write prints a plan in the form that is wanted, and writes its document to the file that is wanted.
+// write prints a plan in the requested form, and writes its JSON document to the file of --report-json.
 func (p *planSheet) write(w io.Writer) error {
 	if path := p.flags.document; path != "" {
 		if err := collector.WriteFile(path, p.writeJSON); err != nil {
@@ -50,10 +51,10 @@ func (p *planSheet) write(w io.Writer) error {
 	return cmp.Or(err, p.endFound())
 }
 
-// writeJSON writes a plan for programs.
+// writeJSON writes the JSON form of a plan.
 func (p *planSheet) writeJSON(w io.Writer) error { return cli.WriteJSON(w, p.planDocument()) }
 
-// formatText is a plan for people.
+// formatText returns the text form of a plan.
 func (p *planSheet) formatText() string {
 	var b strings.Builder
 	if len(p.plan.Answers) > 1 {
@@ -88,7 +89,8 @@ func (p *planSheet) formatText() string {
 	return b.String()
 }
 
-// describeHopeless returns why no number of workers helps, and what can be reached instead, "" if the objectives can be met.
+// describeHopeless returns the reason why no number of workers helps, and the reachable objectives; "" if the
+// objectives can be met.
 func (p *planSheet) describeHopeless() string {
 	text := ""
 	if h := p.hopeless; h != nil {
@@ -101,7 +103,7 @@ func (p *planSheet) describeHopeless() string {
 	return text
 }
 
-// writeList writes lines below a head, nothing without lines.
+// writeList writes lines below a heading, and no heading without lines.
 func (p *planSheet) writeList(b *strings.Builder, head string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -112,7 +114,7 @@ func (p *planSheet) writeList(b *strings.Builder, head string, lines []string) {
 	}
 }
 
-// writeSearch writes what a search of settings left out.
+// writeSearch writes the choices that a search of settings omitted.
 func (p *planSheet) writeSearch(b *strings.Builder) {
 	lines := p.narrowed.describe()
 	p.writeList(b, lines[0], lines[1:])
@@ -121,7 +123,7 @@ func (p *planSheet) writeSearch(b *strings.Builder) {
 	}
 }
 
-// wrapText fits text into the columns of a terminal, unless it may be wide.
+// wrapText wraps text to the width of a terminal, unless --wide is set.
 func (p *planSheet) wrapText(text string) string {
 	if p.flags.wide {
 		return text
@@ -129,7 +131,7 @@ func (p *planSheet) wrapText(text string) string {
 	return terminal.WrapText(text, 2)
 }
 
-// endFound is the error of a plan that found nothing.
+// endFound returns the error of a plan without a result.
 func (p *planSheet) endFound() error {
 	if p.plan.Best >= 0 || p.shownAnswer().Highest != nil {
 		return nil
@@ -137,8 +139,8 @@ func (p *planSheet) endFound() error {
 	return cli.Coded(cli.ExitObjective, "no cluster considered meets the objectives")
 }
 
-// shownAnswer is the answer to print in full: the best, or the first answer that misses. There is one, since a plan of
-// which nothing can run is an error.
+// shownAnswer returns the answer that is printed in full: the best answer, or the first answer that misses. There is
+// always one, since a plan without a runnable choice is an error.
 func (p *planSheet) shownAnswer() *plan.Answer { return shownAnswer(p.plan) }
 
 func shownAnswer(p *plan.Plan) *plan.Answer {
@@ -200,7 +202,7 @@ func recommendsMore(a *plan.Answer) bool {
 	return a.Confident != nil && a.Confident.Found && a.Confident.Shape != a.Shape
 }
 
-// writeMet writes in how many resamples the cluster of an answer meets, unless the recommendation has said so.
+// writeMet writes the number of resamples in which the cluster of an answer meets, unless the recommendation has it.
 func writeMet(b *strings.Builder, a *plan.Answer) {
 	bars := a.Bars
 	if bars == nil || a.Confident != nil && a.Confident.Shape == a.Shape {
@@ -244,7 +246,7 @@ func (p *planSheet) writeFigures(b *strings.Builder, at *plan.Measure, resampled
 	}
 }
 
-// writeConfident writes the answer to act on: the cluster that meets in most resamples.
+// writeConfident writes the recommended answer: the cluster that meets in enough resamples.
 func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 	c := a.Confident
 	if c == nil {
@@ -264,7 +266,7 @@ func (p *planSheet) writeConfident(b *strings.Builder, a *plan.Answer) {
 	p.writeOthers(b, a)
 }
 
-// writeChances writes in how many resamples clusters of other sizes meet.
+// writeChances writes the number of resamples in which clusters of other sizes meet.
 func (p *planSheet) writeChances(b *strings.Builder, a *plan.Answer) {
 	if len(a.Chances) < 2 {
 		return
@@ -276,7 +278,7 @@ func (p *planSheet) writeChances(b *strings.Builder, a *plan.Answer) {
 	fmt.Fprintf(b, "  By size: %s\n", strings.Join(parts, ", "))
 }
 
-// writeOthers writes what the other choices of settings need, if there are any.
+// writeOthers writes the needs of the other choices of settings.
 func (p *planSheet) writeOthers(b *strings.Builder, best *plan.Answer) {
 	var parts []string
 	for i := range p.plan.Answers {
@@ -304,7 +306,7 @@ func countGPUs(n int) string {
 	return fmt.Sprintf("%d GPUs", n)
 }
 
-// describeResamples names the resamples: how many there are, and what differs in them.
+// describeResamples describes the resamples: their number, and the inputs that vary.
 func (p *planSheet) describeResamples(a *plan.Answer) string {
 	text := fmt.Sprintf("%d resamples (arrivals redrawn", p.flags.resamples)
 	if model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); model.isGiven() {
@@ -313,7 +315,7 @@ func (p *planSheet) describeResamples(a *plan.Answer) string {
 	return text + ")"
 }
 
-// formatHourly is what a cluster costs for an hour, "" without a price.
+// formatHourly returns the cost of a cluster for one hour, "" without a price.
 func (p *planSheet) formatHourly(variant int, shape plan.Shape) string {
 	hour, each := p.plan.PerHour(variant, shape), p.plan.Variants[variant].Price
 	text := fmt.Sprintf(", %.2f an hour", hour)
@@ -335,7 +337,7 @@ func formatMet(ok bool) string {
 	return "missed"
 }
 
-// formatAmount is a value for people.
+// formatAmount formats a value with its unit.
 func formatAmount(v float64, unit string) string {
 	if unit == "share" {
 		return fmt.Sprintf("%.2f%%", 100*v)
@@ -343,7 +345,7 @@ func formatAmount(v float64, unit string) string {
 	return fmt.Sprintf("%.2f %s", v, unit)
 }
 
-// formatLimit is the limit of a value, as it was given.
+// formatLimit returns the limit of a value, as it was given.
 func formatLimit(v *plan.Value) string {
 	if v.Unit == "share" {
 		return formatAmount(v.Limit, v.Unit)
@@ -351,7 +353,7 @@ func formatLimit(v *plan.Value) string {
 	return strconv.FormatFloat(v.Limit, 'f', -1, 64) + " " + v.Unit
 }
 
-// formatBar is the error bar of objective i, "" without resamples.
+// formatBar returns the error bar of objective i, "" without resamples.
 func formatBar(resampled []plan.Range, i int, unit string) string {
 	if resampled == nil {
 		return ""
@@ -361,7 +363,7 @@ func formatBar(resampled []plan.Range, i int, unit string) string {
 	return fmt.Sprintf(", resampled %s to %s", from, formatAmount(r.P95, unit))
 }
 
-// writeSmaller writes what keeps a smaller cluster from it.
+// writeSmaller writes the reason why a smaller cluster misses.
 func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	if !a.Found {
 		return
@@ -389,7 +391,7 @@ func (p *planSheet) writeSmaller(b *strings.Builder, a *plan.Answer) {
 	}
 }
 
-// describeSmallerMet returns in how many resamples a smaller cluster meets, "" if it was not resampled.
+// describeSmallerMet returns the number of resamples in which a smaller cluster meets, "" if it was not resampled.
 func describeSmallerMet(a *plan.Answer, smaller int) string {
 	if a.Bars == nil || smaller >= len(a.Bars.SmallerMet) {
 		return ""
@@ -416,7 +418,7 @@ func (p *planSheet) writeHighest(b *strings.Builder, a *plan.Answer) {
 	}
 }
 
-// writeBars writes where the smallest clusters and the highest loads of resamples lie, nothing where resamples were not
+// writeBars writes the ranges of the smallest clusters and of the highest loads over the resamples, if resamples were
 // searched.
 func (p *planSheet) writeBars(b *strings.Builder, a *plan.Answer) {
 	bars := a.Bars
@@ -439,7 +441,7 @@ func (p *planSheet) writeBars(b *strings.Builder, a *plan.Answer) {
 	}
 }
 
-// formatLoad writes how much is asked of a cluster.
+// formatLoad returns the load of a measure in words.
 func (p *planSheet) formatLoad(m *plan.Measure) string {
 	if m == nil {
 		return "none"
@@ -450,7 +452,7 @@ func (p *planSheet) formatLoad(m *plan.Measure) string {
 	return fmt.Sprintf("%.4g times the workload's, %.2f requests/s", m.Load, m.RequestsPerS)
 }
 
-// formatTimes is formatLoad in a cell.
+// formatTimes is formatLoad for a table cell.
 func (p *planSheet) formatTimes(m *plan.Measure) string {
 	if spec := &p.runner.choices[m.Variant].spec; spec.Mode == loadgen.Concurrency {
 		return fmt.Sprintf("%d in flight", p.countInFlight(m))
@@ -458,17 +460,17 @@ func (p *planSheet) formatTimes(m *plan.Measure) string {
 	return fmt.Sprintf("%.4gx", m.Load)
 }
 
-// countInFlight is the load of a closed loop.
+// countInFlight returns the number of requests in flight in closed loop.
 func (p *planSheet) countInFlight(m *plan.Measure) int {
 	return max(1, int(float64(p.runner.choices[m.Variant].spec.MaxInFlight)*m.Load+0.5))
 }
 
-// cost is the price of a million tokens at a rate of tokens.
+// cost returns the price of a million tokens at a rate of tokens.
 func (p *planSheet) cost(m *plan.Measure, tokensPerS float64) float64 {
 	return plan.CostPerMillion(p.plan.GPUs(m.Variant, m.Shape), p.flags.cost, tokensPerS)
 }
 
-// formatCost is what tokens cost at a load, "" without a price.
+// formatCost returns the cost of tokens at a load, "" without a price.
 func (p *planSheet) formatCost(m *plan.Measure) string {
 	if p.flags.cost == 0 {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// splitSettings returns settings without the settings of prefill and decode workers alone, which a cluster without
-// these does not use.
+// splitSettings returns the settings without those of prefill and decode workers only, unless the cluster has such
+// workers.
 func splitSettings(all []plan.Setting, split bool) []plan.Setting {
 	if split {
 		return all
@@ -20,13 +20,13 @@ func splitSettings(all []plan.Setting, split bool) []plan.Setting {
 	return slices.DeleteFunc(slices.Clone(all), func(s plan.Setting) bool { return options.IsOfTwoPools(s.Name, names) })
 }
 
-// hasVariant reports whether there is a variant of that name: one of workers of one pool, which tries
-// settings that they do without, comes once.
+// hasVariant reports whether a variant with this name exists. For workers of one pool, several values of settings
+// that only two pools use give one variant.
 func hasVariant(all []chosen, name string) bool {
 	return slices.ContainsFunc(all, func(c chosen) bool { return c.variant.Name == name })
 }
 
-// firstOfTwoPools returns the first flag that is given for prefill and decode workers alone, "" without one.
+// firstOfTwoPools returns the first given flag of prefill or decode workers only, "" without one.
 func firstOfTwoPools(o *options.Options) string {
 	var names []string
 	for _, s := range o.Settings() {

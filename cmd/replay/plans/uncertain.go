@@ -16,11 +16,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Default errors of pass times without published servers of the kind: half of the range of nine of ten servers.
+// Default errors of pass times if no published server of the kind was measured: half of the range that contains nine
+// of ten servers.
 const (
 	dataSheetError = 0.15 // by data sheets, of what was measured: the largest was 12 %
-	unknownError   = 0.5  // by data sheets, of anything else: experts on four GPUs were -38 to -19 % off
-	fittedError    = 0.1  // by a fitted profile, at other loads: -7 to +13 %; on the rest of the same run 1 %
+	unknownError   = 0.5  // by data sheets, of other models: experts on four GPUs were -38 to -19 % off
+	fittedError    = 0.1  // by a fitted profile, at other loads: -7 to +13 %; on held-out requests of the same run 1 %
 )
 
 // Standard deviations within which nine and eight tenths of a normal distribution lie.
@@ -29,12 +30,12 @@ const (
 	eightTenths = 1.2815515655446004
 )
 
-// passError is the factor between passes of a real server and the model: Centre in half of the servers, and Low to High
-// in nine of ten. The zero value is a model that is exact.
+// passError is the distribution of the factor between passes of real servers and of the model: Centre is its median,
+// and nine of ten servers are between Low and High. The zero value is an exact model.
 type passError struct {
 	centre, low, high float64
-	// fast is the factor of the server that was fastest against the model, of nine of ten that were measured: no resample has
-	// passes that are faster. 0: none was measured.
+	// fast is the factor of the fastest measured server relative to the model, of nine of ten servers. No resample
+	// has faster passes. 0: no server was measured.
 	fast    float64
 	servers int // that were measured; 0: the range is symmetric around 1
 }
@@ -54,9 +55,9 @@ func errorWithin(share float64) passError {
 	return passError{centre: 1, low: 1 / (1 + share), high: 1 + share}
 }
 
-// errorInBand returns the error of servers of a band. A simulated time that is off by a share is wrong by the factor of 1
-// plus this share; the 10th and the 90th percentile, which have eight tenths between them, are widened to nine tenths on
-// either side of the median.
+// errorInBand returns the error of the servers of a band. A simulated time that is off by a share is wrong by the
+// factor of 1 plus this share. The 10th and the 90th percentile enclose eight tenths. They are widened to nine tenths
+// on either side of the median.
 func errorInBand(b *accuracy.Band) passError {
 	centre := 1 / (1 + b.Median/100)
 	end := func(off float64) float64 {
@@ -71,7 +72,7 @@ func (e passError) lowest() float64 { return max(e.low, e.fast) }
 // isGiven reports whether resamples differ in pass times.
 func (e passError) isGiven() bool { return e.centre > 0 }
 
-// measureSpread returns how wide the range is.
+// measureSpread returns the width of the range.
 func (e passError) measureSpread() float64 {
 	if !e.isGiven() {
 		return 0
@@ -90,7 +91,7 @@ func (e passError) most() float64 {
 // roundFactor returns a factor with the digits that are the same on every machine.
 func roundFactor(x float64) float64 { return math.Round(1e4*x) / 1e4 }
 
-// formatFactor returns a factor as texts have it.
+// formatFactor returns a factor as text.
 func formatFactor(factor float64) string { return fmt.Sprintf("%+.0f", math.Round(100*(factor-1))+0) }
 
 // String returns the range, as ±15% or +2 to +19%.
@@ -101,7 +102,7 @@ func (e passError) String() string {
 	return fmt.Sprintf("%s to %s%%", formatFactor(e.lowest()), formatFactor(e.high))
 }
 
-// key returns all of the error, for a journal.
+// key returns all parts of the error, for the key of a journal.
 func (e passError) key() string {
 	if e.servers == 0 && e.fast <= e.low {
 		return fmt.Sprint(e.most())
@@ -109,7 +110,8 @@ func (e passError) key() string {
 	return fmt.Sprintf("%g to %g around %g", roundFactor(e.lowest()), roundFactor(e.high), roundFactor(e.centre))
 }
 
-// modelErrorOf returns the error of a replay's pass times: of several kinds of workers that with the widest range.
+// modelErrorOf returns the error of a replay's pass times. With several kinds of workers it returns the error with
+// the widest range.
 func (f *planFlags) modelErrorOf(spec *replay.Spec) passError {
 	if f.modelError >= 0 {
 		return errorWithin(f.modelError)
@@ -123,7 +125,7 @@ func (f *planFlags) modelErrorOf(spec *replay.Spec) passError {
 	return widest
 }
 
-// errorOf returns the error of an engine's pass times, unless it is given.
+// errorOf returns the default error of an engine's pass times.
 func errorOf(a *engineargs.Args) passError {
 	if b, ok := engines.BandOf(a); ok {
 		return errorInBand(&b)
@@ -136,11 +138,11 @@ func errorOf(a *engineargs.Args) passError {
 	case form == timing.File:
 		return errorWithin(fittedError)
 	default:
-		return passError{} // the built-in model is of no server
+		return passError{} // no real server has the pass times of the built-in model
 	}
 }
 
-// errorBySheets returns the error of data sheets.
+// errorBySheets returns the error of pass times by data sheets.
 func errorBySheets(a *engineargs.Args, share float64) passError {
 	e := errorWithin(share)
 	if s := engines.SheetErrors(a); s.Rows > 0 {
@@ -149,9 +151,9 @@ func errorBySheets(a *engineargs.Args, share float64) passError {
 	return e
 }
 
-// passFactors returns the factor of passes in each resample: the middles of equally likely parts of a log-normal
-// distribution around the centre, nine tenths of which are within the error, in an order drawn with seed. Its width
-// below the centre is not that above.
+// passFactors returns the factor of passes in each resample. The factors are the medians of equally likely parts of a
+// log-normal distribution around the centre, in an order drawn with seed. Nine tenths of the distribution are within
+// the error. Its widths below and above the centre differ.
 func passFactors(n int, e passError, seed uint64) []float64 {
 	factors := make([]float64, n)
 	for i, place := range sim.NewRand(seed, "model error").Perm(n) {
@@ -180,7 +182,7 @@ func slowDown(spec replay.Spec, factor float64) replay.Spec {
 	return spec
 }
 
-// holdStable makes a measure miss when the queue grew to the end, or when the workload is too short for a verdict at a
+// holdStable makes a measure miss if the queue grows to the end, or if the workload is too short for a verdict at a
 // higher load than its own.
 func holdStable(m *plan.Measure, result *harness.Result, spec *replay.Spec, load float64) {
 	if spec.Mode == loadgen.Concurrency {

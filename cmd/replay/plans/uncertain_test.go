@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Pass times of a band are centred on its bias, and nine tenths of the factors are within its ends, on either side by its
-// own width.
+// Pass times of a band are centred on its bias. Nine tenths of the factors are within its ends; each side has a
+// separate width.
 func TestFactorsOfBand(t *testing.T) {
 	e := errorInBand(&accuracy.Band{Rows: 50, Median: -20, Low: -36, High: 0})
 	if math.Abs(e.centre-1.25) > 1e-12 {
@@ -30,14 +30,15 @@ func TestFactorsOfBand(t *testing.T) {
 		}
 		return k
 	}
-	// Of the 10th and the 90th percentile of the errors, which are the 90th and the 10th of the factors, the first is widened.
+	// Of the 10th and the 90th percentile of the errors, which are the 90th and the 10th of the factors, the first is
+	// widened.
 	if k := count(e.high, 10); k < 45 || k > 55 {
 		t.Errorf("%d of %d factors are above %v, want a twentieth", k, n, e.high)
 	}
 	if k := count(1/(1-0.36), 10); k < 95 || k > 105 {
 		t.Errorf("%d of %d factors are above the band, want a tenth", k, n)
 	}
-	// A tenth of the servers were faster than the second, and no resample is.
+	// A tenth of the servers were faster than the second server. No resample is as fast.
 	if factors[0] != 1 || count(1, 1) < 95 || count(1, 1) > 105 {
 		t.Errorf("the least factor is %v, %d times, want 1 in a tenth", factors[0], count(1, 1))
 	}
@@ -49,7 +50,7 @@ func TestFactorsOfBand(t *testing.T) {
 	}
 }
 
-// A share that is given is symmetric around 1, whatever the pass times, and 0 changes none.
+// A given share is symmetric around 1 for all pass times, and share 0 changes no pass.
 func TestGivenErrorIsSymmetric(t *testing.T) {
 	engine := engineargs.Args{PassTimes: timing.ParseSource("silicon:h100/llama-3.1-70b?tp=4&engine=vllm-0.33")}
 	spec := &replay.Spec{Topology: engines.Topology{Pools: engines.OnePool(engine, 1)}}
@@ -62,7 +63,8 @@ func TestGivenErrorIsSymmetric(t *testing.T) {
 	}
 }
 
-// Without a share the error is that of published servers of the kind, of several kinds the widest.
+// Without --model-error, the error is that of published servers of the kind. With several kinds of workers it is the
+// widest error.
 func TestErrorIsThatOfClass(t *testing.T) {
 	f := &planFlags{modelError: -1}
 	of := func(paths ...string) passError {
@@ -85,10 +87,10 @@ func TestErrorIsThatOfClass(t *testing.T) {
 	if of(narrow, wide) != of(wide) || of(wide, narrow) != of(wide) || of(wide) == of(narrow) {
 		t.Errorf("%+v of two kinds, want the wider one: %+v", of(narrow, wide), of(wide))
 	}
-	if got := of("roofline:h100/qwen3-32b?tp=4"); got.String() != "±50%" { // by the reference's rules, which no resample is as fast as
+	if got := of("roofline:h100/qwen3-32b?tp=4"); got.String() != "±50%" { // by the reference's rules, where no resample is as fast
 		t.Errorf("%+v by data sheets: %v", got, got)
 	}
-	got := errorOf(&engineargs.Args{Engine: engineargs.SGLang, PassTimes: timing.ParseSource("roofline:h100/qwen3-32b?tp=4")}) // on the one server that was measured replays were 18.6 to 37.8 % too fast
+	got := errorOf(&engineargs.Args{Engine: engineargs.SGLang, PassTimes: timing.ParseSource("roofline:h100/qwen3-32b?tp=4")}) // on the only measured server, replays were 18.6 to 37.8 % too fast
 	if got.high != 1+unknownError || math.Abs(got.lowest()-1/(1-0.186)) > 0.001 || got.String() != "+23 to +50%" || slices.Min(passFactors(20, got, 1)) != roundFactor(got.fast) {
 		t.Errorf("%+v by data sheets: %v", got, got)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/replay/engines"
 )
 
-// search is the settings that a plan varies by default, with a GPU and a model.
+// search holds the settings that a plan varies by default if a GPU and a model are given.
 type search struct {
 	choices.Space
 	budget  time.Duration
@@ -27,12 +27,11 @@ type search struct {
 	begun   time.Time
 }
 
-// mostKinds is the number of kinds of which a search finds the best choices. The best of all is planned in full, as are
-// kinds that could need less.
+// mostKinds is the maximum number of kinds for which a search finds the best choices. The best choice of all is
+// planned in full, and also the best choices of kinds that could need less.
 const mostKinds = 4
 
-// searches reports whether a plan chooses settings alone: where a GPU and a model are named, and nothing that is to be
-// tried.
+// searches reports whether a plan chooses settings by default: a GPU and a model are given, and no values to try.
 func (f *planFlags) searches(o *options.Options) bool {
 	return o.Changed("gpu") && o.Changed("model") && len(f.try) == 0 && !f.search.IsNone() &&
 		o.FirstChanged("workers", "prefill-workers", "decode-workers", "compat", "deployment", "worker-speed") == "" && firstOfTwoPools(o) == ""
@@ -63,7 +62,7 @@ func (f *planFlags) listSearched(o *options.Options, file string) ([]chosen, err
 	return all, nil
 }
 
-// checkAlone refuses values that --vary lists and that are no values of their flags.
+// checkAlone rejects values in --vary that their flags do not accept.
 func (f *planFlags) checkAlone(o *options.Options, file string) error {
 	gpu, _, _ := strings.Cut(choices.GPUs(o)[0], ",")
 	for _, axis := range f.search.Axes() {
@@ -79,7 +78,7 @@ func (f *planFlags) checkAlone(o *options.Options, file string) error {
 	return nil
 }
 
-// narrowChoices finds the choices that are planned in full, and makes the runner one of them alone.
+// narrowChoices finds the choices to plan in full, and limits the runner to them.
 func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched, error) {
 	c := plan.Narrowing{
 		Config: plan.Config{Run: r.run, Most: f.most, Cores: f.cores, Progress: r.env.show},
@@ -130,7 +129,8 @@ func (f *planFlags) narrowChoices(ctx context.Context, r *planRunner) (*searched
 	return s, nil
 }
 
-// refuseSmall refuses the choices that cannot hold a request of the workload: a stretch of the search may not have this request.
+// refuseSmall refuses the choices with caches that are too small for a request of the workload. A stretch of the
+// search may lack this request.
 func (r *planRunner) refuseSmall() error {
 	for i := range r.choices {
 		c := &r.choices[i]
@@ -148,10 +148,10 @@ func (r *planRunner) refuseSmall() error {
 	return nil
 }
 
-// sessionsOfFirst is about how many sessions the stretch of the first round has.
+// sessionsOfFirst is the approximate number of sessions in the stretch of the first round.
 const sessionsOfFirst = 500
 
-// listParts returns the stretches of the rounds of a search: from one of a few hundred sessions to all.
+// listParts returns the stretches of the rounds of a search: from a few hundred sessions to all sessions.
 func (r *planRunner) listParts() []int {
 	first := 0
 	for i := range r.samples {
@@ -162,7 +162,7 @@ func (r *planRunner) listParts() []int {
 	return slices.Compact([]int{max(first, 0), max(first, 0) / 2, 0})
 }
 
-// refuseSearched returns the reasons where no choice can run, each once.
+// refuseSearched returns the different reasons if no choice can run.
 func refuseSearched(all []plan.Variant) error {
 	var reasons []string
 	for i := range all {
@@ -179,7 +179,7 @@ func refuseSearched(all []plan.Variant) error {
 	return cli.Usagef("no choice of settings can run: %s", strings.Join(reasons, "; "))
 }
 
-// countRequests returns the requests of the workload.
+// countRequests returns the number of requests of the workload.
 func (r *planRunner) countRequests() int {
 	for _, samples := range r.samples {
 		if samples != nil {
@@ -189,7 +189,7 @@ func (r *planRunner) countRequests() int {
 	return 0
 }
 
-// keep leaves some of the choices.
+// keep drops all choices except those in kept.
 func (r *planRunner) keep(kept []int) {
 	choices, samples, factors := r.choices, r.samples, r.factors
 	r.choices, r.samples, r.factors = nil, nil, nil
@@ -205,8 +205,8 @@ func (r *planRunner) keep(kept []int) {
 	}
 }
 
-// hardSample returns the resample that a choice must meet before it is planned: that with the longest passes among as
-// many as the target requires; 0 without resamples.
+// hardSample returns the resample that a choice must meet before it is planned: the resample with the longest passes
+// among the resamples that the target requires. It returns 0 without resamples.
 func (r *planRunner) hardSample() int {
 	f := r.flags
 	if f.resamples == 0 || f.confidence == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// formatVerdict is the answer in one sentence.
+// formatVerdict returns the answer in one sentence.
 func (p *planSheet) formatVerdict(a *plan.Answer) string {
 	c, wanted := a.Confident, p.describeWanted(a)
 	switch {
@@ -46,8 +46,7 @@ func (p *planSheet) formatVerdict(a *plan.Answer) string {
 		inflectVerb(a.Shape, "meets", "meet"), wanted, resampled)
 }
 
-// isSure reports whether the cluster of an answer holds in as many resamples as wanted,
-// if there are any.
+// isSure reports whether the cluster of an answer meets in the required share of resamples, if there are resamples.
 func (p *planSheet) isSure(a *plan.Answer) bool {
 	switch {
 	case a.Confident != nil:
@@ -59,7 +58,7 @@ func (p *planSheet) isSure(a *plan.Answer) bool {
 	}
 }
 
-// describeCluster names a cluster with its GPUs and their cost.
+// describeCluster describes a cluster with its GPUs and their cost.
 func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 	gpus := p.plan.GPUs(variant, shape)
 	noun := "GPUs"
@@ -73,7 +72,7 @@ func (p *planSheet) describeCluster(variant int, shape plan.Shape) string {
 	return fmt.Sprintf("%d %s (%s%s)", gpus, noun, p.nameCluster(variant, shape), hourly)
 }
 
-// describeSettings names the choice of settings, where there are several.
+// describeSettings describes the choice of settings, if there are several.
 func (p *planSheet) describeSettings(variant int) string {
 	if name := p.variantName(variant); name != "" {
 		return ", " + name + ","
@@ -81,7 +80,7 @@ func (p *planSheet) describeSettings(variant int) string {
 	return ""
 }
 
-// describeCases names the resamples.
+// describeCases describes the resamples.
 func (p *planSheet) describeCases(a *plan.Answer) string {
 	cases := fmt.Sprintf("%d simulated resamples", p.flags.resamples)
 	switch model := p.flags.modelErrorOf(&p.runner.choices[a.Variant].spec); {
@@ -93,7 +92,7 @@ func (p *planSheet) describeCases(a *plan.Answer) string {
 	return cases
 }
 
-// describeWanted names the objectives with their limits.
+// describeWanted describes the objectives with their limits.
 func (p *planSheet) describeWanted(a *plan.Answer) string {
 	var parts []string
 	for i := range a.At.Values {
@@ -111,7 +110,7 @@ func (p *planSheet) describeWanted(a *plan.Answer) string {
 	return strings.Join(parts, ", and ") + p.flags.describeSurvival()
 }
 
-// describeEach names the limits on the times of each request.
+// describeEach describes the limits on the times of each request.
 func (p *planSheet) describeEach() string {
 	var each []string
 	for _, o := range p.flags.slo.All {
@@ -126,7 +125,7 @@ func (p *planSheet) describeEach() string {
 	return strings.Join(each, " and ")
 }
 
-// nameObjective names an objective in the field's capitals.
+// nameObjective returns the name of an objective, such as TTFT.
 func (p *planSheet) nameObjective(v *plan.Value) string {
 	if v.Unit == "share" {
 		if class, _, ok := strings.Cut(v.Name, ": "); ok {
@@ -138,7 +137,7 @@ func (p *planSheet) nameObjective(v *plan.Value) string {
 	return strings.TrimSuffix(v.Name, metric) + strings.ToUpper(metric)
 }
 
-// formatTime is a value in the unit that is easiest to read.
+// formatTime formats a time in its most readable unit.
 func formatTime(v float64, unit string) string {
 	switch {
 	case unit == "share":

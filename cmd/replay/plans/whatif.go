@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// whatIf is the need of the recommended settings with another limit of one objective.
+// whatIf holds the need of the recommended settings with another limit of one objective.
 type whatIf struct {
 	name   string // of what differs
 	shape  plan.Shape
@@ -18,14 +18,14 @@ type whatIf struct {
 	hourly float64 // 0: no price
 }
 
-// Shares of a limit that are asked about.
+// Factors of the changed limits.
 const (
 	tighter = 0.8
 	looser  = 1.25
 )
 
-// listWhatIfs returns the objectives of a plan with one of them changed: its limit tighter and looser, and the time between
-// tokens as a mean of each request instead of all gaps pooled, or the other way.
+// listWhatIfs returns copies of the objectives of a plan with one change each: a tighter or looser limit, or the time
+// between tokens as a mean per request instead of all gaps pooled, or the reverse.
 func (f *planFlags) listWhatIfs() (names []string, changed [][]slo.Objective) {
 	for i, o := range f.slo.All {
 		add := func(name string, change func(*slo.Objective)) {
@@ -46,7 +46,7 @@ func (f *planFlags) listWhatIfs() (names []string, changed [][]slo.Objective) {
 	return names, changed
 }
 
-// askWhatIf finds what the best variant of a plan needs for each change of its objectives.
+// askWhatIf finds the need of the best variant of a plan for each change of its objectives.
 func (f *planFlags) askWhatIf(ctx context.Context, r *planRunner, found *plan.Plan) ([]whatIf, error) {
 	if found.Best < 0 {
 		return nil, nil
@@ -102,7 +102,7 @@ func (p *planSheet) describeWhatIfs() []string {
 	return lines
 }
 
-// whatIfDocument is an answer for programs.
+// whatIfDocument is the JSON form of a whatIf.
 type whatIfDocument struct {
 	Change string `json:"change"`
 	needDocument

@@ -1,4 +1,4 @@
-// Package policies holds the command about policies that are text.
+// Package policies holds the command about policies that are text files.
 package policies
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// NewPoliciesCommand returns the command that lists router policies that are text, and prints one.
+// NewPoliciesCommand returns the command policies, which lists router policies in text form and prints one of them.
 func NewPoliciesCommand(s cli.Streams) *cobra.Command {
 	var form cli.Choice
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ policy as a file; it routes every request as --router NAME does.`,
 	return cli.BindOwn(cmd, func(fs *pflag.FlagSet) { cli.BindForm(fs, &form) })
 }
 
-// catalogue is the policies there are, and the names that expressions may use.
+// catalogue holds the policies, and the names that expressions may use.
 type catalogue struct {
 	Policies []entry `json:"policies"`
 	Names    []entry `json:"names"`

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// The list has every name that expressions and rules of an autoscaler may use.
+// The list has every name that expressions and autoscaler rules may use.
 func TestListHasAllNames(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeCatalogue(cli.Streams{Out: &out}); err != nil {

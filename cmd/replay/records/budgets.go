@@ -75,8 +75,7 @@ func newBudgetFile(path string) *yamlfile.File {
 	return f
 }
 
-// readCommand reads a command line: a list of words, or a text of words without
-// quotes in it.
+// readCommand reads a command line: a list of words, or a text of words without quotes.
 func readCommand(node ast.Node, to *[]string) error {
 	switch n := node.(type) {
 	case *ast.StringNode:

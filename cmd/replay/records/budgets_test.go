@@ -42,7 +42,7 @@ func fastRun() *budget.Run {
 	}}
 }
 
-// A baseline is written once, replaced by the next, and nothing else changes.
+// A baseline is written once and replaced by the next baseline. The rest of the file is unchanged.
 func TestBudgetsUpdate(t *testing.T) {
 	path := writeBudgets(t, exampleBudgets+"\nbehaviour: exact")
 	if _, err := readTestBudgets(t, path).Judge(fastRun()); err == nil || !strings.Contains(err.Error(), ":4: p99_ttft_ms: no baseline") {
@@ -66,7 +66,7 @@ func TestBudgetsUpdate(t *testing.T) {
 	}
 }
 
-// The outcome is said in all forms.
+// All output forms contain the outcome.
 func TestBudgetsJudge(t *testing.T) {
 	path := writeBudgets(t, exampleBudgets)
 	if err := readTestBudgets(t, path).Update(fastRun()); err != nil {
@@ -119,7 +119,7 @@ func TestBudgetsJudge(t *testing.T) {
 	}
 }
 
-// Files that are wrong are refused with the line.
+// Invalid files are rejected with the line number.
 func TestBudgetsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"budgets:\n  a: +x\n":                   ":2: a: \"+x\", must be exact",

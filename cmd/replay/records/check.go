@@ -40,7 +40,7 @@ func (c *checking) bindFlags(fs *pflag.FlagSet) {
 	cli.BindForm(fs, &c.form)
 }
 
-// NewCheckCommand holds a run to budgets.
+// NewCheckCommand returns the command check, which compares a run with budgets.
 func NewCheckCommand(s cli.Streams) *cobra.Command {
 	c := &checking{}
 	cmd := &cobra.Command{
@@ -109,7 +109,7 @@ func (c *checking) checkRun(ctx context.Context, s cli.Streams, args []string) e
 	return c.printOutcome(s, outcome)
 }
 
-// run loads the run that is given, or makes the one that the file names.
+// run loads the given run, or runs the command line of the budget file.
 func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, given []string) (*budget.Run, error) {
 	if len(given) > 0 {
 		return budget.Load(given[0])
@@ -147,14 +147,14 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 	return run, err
 }
 
-// missedOnly reports whether a run has ended in good order and missed its objectives;
-// budgets of them decide here.
+// missedOnly reports whether a run completed and missed its objectives. Such a run is no error of check, which judges
+// only budgets.
 func missedOnly(err error) bool {
 	var own *cli.CodedError
 	return errors.As(err, &own) && own.Code == cli.ExitObjective
 }
 
-// printOutcome prints the outcome in all forms that are wanted, and ends the check.
+// printOutcome prints the outcome in all requested forms, and returns the exit code of check.
 func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 	path := outcome.File.Path
 	if c.junit != "" {
@@ -196,7 +196,7 @@ func (c *checking) printOutcome(s cli.Streams, outcome *budget.Outcome) error {
 	return nil
 }
 
-// appendTo lets write add to what is in the file at path.
+// appendTo calls write to append to the file at path.
 func appendTo(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -205,8 +205,8 @@ func appendTo(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// pathInRepository returns path as GitHub wants it of a workflow that works in a
-// folder of the repository: from its root.
+// pathInRepository returns path relative to the root of the repository, as GitHub requires it. The workflow may run
+// in a folder of the repository.
 func pathInRepository(path string) string {
 	root := os.Getenv("GITHUB_WORKSPACE")
 	whole, err := filepath.Abs(path)

@@ -32,11 +32,11 @@ type diffFlags struct {
 	form  cli.Choice
 	html  string // a page; "": none
 	rerun bool
-	// repeat is the number of seeds that both runs are replayed with; 0: none.
+	// repeat is the number of seeds with which both runs are replayed; 0: none.
 	repeat int
 }
 
-// NewDiffCommand compares two recorded runs.
+// NewDiffCommand returns the command diff, which compares two recorded runs.
 func NewDiffCommand(s cli.Streams) *cobra.Command {
 	f := &diffFlags{}
 	return cli.BindOwn(&cobra.Command{
@@ -114,7 +114,7 @@ func (f *diffFlags) run(ctx context.Context, s cli.Streams, first, second string
 		return err
 	}
 	if !d.Same {
-		return cli.ExitWith(cli.ExitDiffer) // the output has the difference
+		return cli.ExitWith(cli.ExitDiffer) // the difference is printed
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (f *diffFlags) write(s cli.Streams, d *diff.Diff, a, b *diff.Side) error {
 // mostSeeds bounds --repeat.
 const mostSeeds = 1000
 
-// repeatSeeds replays both runs with several seeds, the same for both.
+// repeatSeeds replays both runs with the same seeds.
 func (f *diffFlags) repeatSeeds(ctx context.Context, s cli.Streams, d *diff.Diff, a, b *diff.Side) error {
 	if d.Requests == nil || d.Requests.Paired == nil {
 		return cli.Usagef("--repeat: requires two directories made with --out in which requests differ")
@@ -170,8 +170,8 @@ func (f *diffFlags) repeatSeeds(ctx context.Context, s cli.Streams, d *diff.Diff
 	return nil
 }
 
-// findPass looks for the first pass at which the schedules of two runs part. A
-// run that has no passes recorded is run again, unless rerun is nil.
+// findPass finds the first pass that differs between two runs. A run without recorded passes is run again, unless
+// rerun is nil.
 func findPass(d *diff.Diff, a, b *diff.Side, rerun func(*diff.Side) ([]passes.Pass, error)) error {
 	var found [2][]passes.Pass
 	for i, side := range []*diff.Side{a, b} {
@@ -197,15 +197,14 @@ func findPass(d *diff.Diff, a, b *diff.Side, rerun func(*diff.Side) ([]passes.Pa
 	return nil
 }
 
-// cannotError is why a run cannot be run again.
+// cannotError is the reason why a run cannot be run again.
 type cannotError struct{ text string }
 
 func (e *cannotError) Error() string { return e.text }
 
 func cannotRun(format string, args ...any) error { return &cannotError{fmt.Sprintf(format, args...)} }
 
-// runAgain runs the command of a recorded run again, and returns its passes if it
-// gives the same.
+// runAgain runs the command of a recorded run again. If the results are equal, it returns the passes.
 func runAgain(ctx context.Context, s cli.Streams, side *diff.Side) (all []passes.Pass, err error) {
 	err = repeatRun(ctx, s, side, nil, func(again *rundir.Run, dir string) (err error) {
 		if again.Lifecycles != side.Run.Lifecycles {
@@ -217,8 +216,8 @@ func runAgain(ctx context.Context, s cli.Streams, side *diff.Side) (all []passes
 	return all, err
 }
 
-// repeatRun runs the command of a recorded run again, with more arguments, and shows what
-// it leaves.
+// repeatRun runs the command of a recorded run again with more arguments, and calls show with the directory of the
+// new run.
 func repeatRun(ctx context.Context, s cli.Streams, side *diff.Side, more []string, show func(again *rundir.Run, dir string) error) (err error) {
 	run := side.Run
 	if slices.ContainsFunc(run.Inputs, func(in rundir.Input) bool { return in.Path == "-" }) {

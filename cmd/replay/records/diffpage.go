@@ -12,7 +12,8 @@ import (
 	"github.com/replay-llm/replay/report/html"
 )
 
-// makeDiffPage returns a page with the verdicts of a comparison, what differs, and the requests that moved most.
+// makeDiffPage returns a page with the verdicts of a comparison, the differences, and the requests with the largest
+// changes.
 func makeDiffPage(d *diff.Diff, both []runs.Assumed, command string) *html.SheetPage {
 	page := &html.SheetPage{Title: "Comparison of two runs", Answer: &html.Answer{Verdict: verdictOf(d)}}
 	answer := page.Answer
@@ -55,7 +56,7 @@ func makeDiffPage(d *diff.Diff, both []runs.Assumed, command string) *html.Sheet
 	return page
 }
 
-// verdictOf returns one sentence on a comparison.
+// verdictOf returns the verdict of a comparison in one sentence.
 func verdictOf(d *diff.Diff) string {
 	if d.Same {
 		return "The runs are the same."
@@ -98,7 +99,7 @@ func pairedGrid(p *diff.Paired) html.Grid {
 	return grid
 }
 
-// metricsTable returns a row for each value of the reports that differs.
+// metricsTable returns a row for each report value that differs.
 func metricsTable(metrics []diff.Metric) *table.Table {
 	t := &table.Table{Columns: []table.Column{{Name: "value", Setting: true}}}
 	t.AddNumbers(false, "a", "b", "change", "change_percent")
@@ -108,7 +109,7 @@ func metricsTable(metrics []diff.Metric) *table.Table {
 	return t
 }
 
-// movedTable returns a row for each request.
+// movedTable returns a row for each moved request.
 func movedTable(moved []diff.Moved) *table.Table {
 	t := &table.Table{Columns: []table.Column{{Name: "request", Setting: true}, {Name: "session", Setting: true}}}
 	t.AddNumbers(true, "turn")
@@ -123,7 +124,7 @@ func movedTable(moved []diff.Moved) *table.Table {
 	return t
 }
 
-// cellOf returns the cell of a value that may be unknown.
+// cellOf returns the table cell of a value that may be unknown.
 func cellOf(v *float64) any {
 	if v == nil {
 		return nil

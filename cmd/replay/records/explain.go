@@ -26,7 +26,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// NewExplainCommand returns the command that explains why a request of a recorded run took as long as it did.
+// NewExplainCommand returns the command explain, which shows how a request of a recorded run spent its time.
 func NewExplainCommand(s cli.Streams) *cobra.Command {
 	var form cli.Choice
 	var event events
@@ -89,13 +89,13 @@ the cost of a fault (docs/classes.md), --scaling the cost of a scaling action
 	})
 }
 
-// events are the numbers of the events to explain instead of requests.
+// events are the numbers of the events that are explained instead of requests.
 type events struct {
 	fault, scaling int
 	task           string
 }
 
-// flag returns the flag that asks for one, "" if none does.
+// flag returns the given flag of an event, "" if there is none.
 func (e *events) flag(cmd *cobra.Command) string {
 	for _, name := range []string{"fault", "scaling", "task"} {
 		if cmd.Flags().Changed(name) {
@@ -105,7 +105,7 @@ func (e *events) flag(cmd *cobra.Command) string {
 	return ""
 }
 
-// explaining is a recorded run of which something is explained.
+// explaining is the recorded run that is explained.
 type explaining struct {
 	out     io.Writer
 	form    string
@@ -125,7 +125,7 @@ func openExplaining(s cli.Streams, form, dir string) (*explaining, error) {
 	return &explaining{s.Out, form, dir, runs.AssumptionsOf(report)}, nil
 }
 
-// explainOne writes what a study of a run has under a number or name.
+// explainOne writes the explanation of one item of a study, by number or name.
 func explainOne[S, K, T any](x *explaining, read func(dir string) (S, error), find func(S, K) (T, error), key K, write func(S, io.Writer, T) error) error {
 	study, err := read(x.dir)
 	if err != nil {
@@ -186,7 +186,7 @@ func (x *explaining) explainRequests(names []string) error {
 	return nil
 }
 
-// openExplained reads what there is to explain of a run.
+// openExplained reads the files of a run that explain requires.
 func openExplained(dir string) (*why.Run, error) {
 	recorded, err := rundir.Open(dir)
 	if err != nil {
@@ -227,7 +227,7 @@ func measuredTimes(all rundir.Settings) map[string]timing.Source {
 	return times
 }
 
-// traceOf is the name of the trace that a run replayed, or "".
+// traceOf returns the name of the trace of a run, or "".
 func traceOf(r *rundir.Run) string {
 	for _, in := range r.Inputs {
 		if in.Role == "trace" {
@@ -237,7 +237,7 @@ func traceOf(r *rundir.Run) string {
 	return ""
 }
 
-// chosenRequests are the requests that names stand for, in their order.
+// chosenRequests returns the requests with the given names, in the same order.
 func chosenRequests(run *why.Run, names []string) ([]int, error) {
 	var ids []int
 	for i := 0; i < len(names); i++ {

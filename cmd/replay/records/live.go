@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// explorerFile is the name of the page that live pages are made of.
+	// explorerFile is the file name of the page from which live pages are made.
 	explorerFile = "explorer.html"
-	// mostLive is how large a live page may be, in bytes.
+	// mostLive is the maximum size of a live page, in bytes.
 	mostLive = 50_000_000
 )
 
@@ -74,7 +74,7 @@ func (l *livePage) write(ctx context.Context, path, dir string) error {
 	return nil
 }
 
-// readExplorer reads the page that a live page is made of, and what it begins with.
+// readExplorer reads the page from which a live page is made, and its initial data.
 func (l *livePage) readExplorer() ([]byte, *explore.Begin, error) {
 	path := l.explorer
 	if path == "" {
@@ -115,7 +115,7 @@ func findExplorer() (string, error) {
 	return "", cli.Usagef("--live: no %s in %s, nor in share/replay next to it: put that of the release there, or name one, --live-page FILE; make wasm in a checkout makes bin/%s", explorerFile, dir, explorerFile)
 }
 
-// packFiles packs the trace of a run and the files that its settings name.
+// packFiles compresses the trace of a run and the files that its settings name.
 func (l *livePage) packFiles(r *explore.Recorded, run *rundir.Run) ([]explore.File, error) {
 	if l.trace != "" {
 		r.Settings[options.TraceSetting] = l.trace
@@ -138,7 +138,7 @@ func (l *livePage) packFiles(r *explore.Recorded, run *rundir.Run) ([]explore.Fi
 	return all, nil
 }
 
-// readTrace reads the trace of a run, which must be as it was, one file.
+// readTrace reads the trace of a run. It must be one file, unchanged since the run.
 func readTrace(path string, inputs []rundir.Input) (explore.File, error) {
 	traces := slices.DeleteFunc(slices.Clone(inputs), func(in rundir.Input) bool { return in.Role != "trace" })
 	if len(traces) != 1 {
@@ -163,16 +163,16 @@ func readTrace(path string, inputs []rundir.Input) (explore.File, error) {
 	return packFile(path, text), nil
 }
 
-// packFile returns a file as a page has it.
+// packFile returns a file in the form of pages.
 func packFile(name string, text []byte) explore.File {
 	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // there is such a level
-	z.Write(text)                                              // a buffer takes everything
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // the level is valid
+	z.Write(text)                                              // writes to a buffer do not fail
 	z.Close()
 	return explore.File{Name: name, Packed: packed.Bytes()}
 }
 
-// check refuses flags that do not go together.
+// check rejects flags that are incompatible.
 func (l *livePage) check(path string, dirs []string) error {
 	switch {
 	case !l.wanted && l.trace != "":

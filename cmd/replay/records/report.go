@@ -36,7 +36,7 @@ type reporting struct {
 	names cli.Choice
 	wide  bool
 	html  string
-	// metrics is a file in OpenMetrics' text form; "": none.
+	// metrics is the path of a file in OpenMetrics text format; "": none.
 	metrics string
 	live    livePage
 }
@@ -55,7 +55,7 @@ func (r *reporting) bindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.live.trace, "live-trace", "", "trace `FILE` to read instead of the trace that the run recorded")
 }
 
-// NewReportCommand shows the reports of runs again.
+// NewReportCommand returns the command report, which shows the reports of recorded runs.
 func NewReportCommand(s cli.Streams) *cobra.Command {
 	r := &reporting{}
 	cmd := &cobra.Command{
@@ -155,7 +155,7 @@ func writeAssumedMarkdown(w io.Writer, all []summary.Named) error {
 	return runs.WriteAssumptionsMarkdown(w, runs.MergeAssumptions("", replays))
 }
 
-// writeJSON writes a report, or a list of several with the names of their runs.
+// writeJSON writes one report, or a list of several reports with the names of their runs.
 func (r *reporting) writeJSON(w io.Writer, all []summary.Named) error {
 	if len(all) == 1 {
 		return summary.Write(w, r.names.Value, all[0].Report)
@@ -211,7 +211,7 @@ func pairRuns(first, second string, rows, others []requests.Row) (*diff.Paired, 
 	return diff.PairSides(&diff.Side{Run: a, Rows: rows}, &diff.Side{Run: b, Rows: others}), nil
 }
 
-// openDrawn reads what a page shows of a run.
+// openDrawn reads the data of a run that a page shows.
 func openDrawn(dir string) (*html.Run, error) {
 	recorded, err := rundir.Open(dir)
 	if err != nil {
@@ -244,7 +244,7 @@ func openDrawn(dir string) (*html.Run, error) {
 	return run, addFaults(run, dir)
 }
 
-// addFaults adds what went wrong in a run, if anything did.
+// addFaults adds the faults of a run, if there were any.
 func addFaults(run *html.Run, dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, failures.FileName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -263,7 +263,7 @@ func addFaults(run *html.Run, dir string) error {
 	return nil
 }
 
-// factsOf returns what a run was made of.
+// factsOf returns the inputs of a run.
 func factsOf(r *rundir.Run) [][2]string {
 	all := [][2]string{{"command", "replay " + strings.Join(r.Command, " ")}, {"version", r.Version}, {"seed", fmt.Sprint(r.Seed)}}
 	for _, in := range r.Inputs {

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Two runs of one policy that draws, with several seeds each, have a verdict in at most 8 % of the comparisons. A
-// cluster with a worker more is distinguished.
+// Comparisons of two equal runs of a policy that draws workers at random, with several seeds each, have a verdict in
+// at most 8 % of the cases. A cluster with one more worker is distinguished.
 func TestVerdictsOfOnePolicy(t *testing.T) {
 	pairs, seeds := long.Cases(4, 12), 8
 	wrong, judged, right, wanted := 0, 0, 0, 0
@@ -71,7 +71,7 @@ func repeatPairs(a, b [][]requests.Row) *diff.Paired {
 	return p
 }
 
-// replayRows replays and returns the requests.
+// replayRows runs a replay and returns the requests.
 func replayRows(t *testing.T, settings []plan.Setting) []requests.Row {
 	t.Helper()
 	o, file, mode, err := options.OptionsOf(settings)

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// NewVerifyCommand returns the command that derives again what a run directory states about itself.
+// NewVerifyCommand returns the command verify, which checks the files of a run directory.
 func NewVerifyCommand(s cli.Streams) *cobra.Command {
 	var v verification
 	cmd := &cobra.Command{
@@ -35,7 +35,7 @@ skipped.`,
 	return cmd
 }
 
-// verification is what was found in run directories, and how it is printed.
+// verification holds the findings in run directories, and the output options.
 type verification struct {
 	quiet bool
 	form  cli.Choice
@@ -56,7 +56,7 @@ type finding struct {
 	Reason  string `json:"reason"`
 }
 
-// verifyRuns checks all directories and prints what it found.
+// verifyRuns checks all directories and prints the findings.
 func (v *verification) verifyRuns(out io.Writer, dirs []string) error {
 	for _, dir := range dirs {
 		found, err := v.verifyRun(dir)
@@ -83,7 +83,7 @@ func (v *verification) verifyRuns(out io.Writer, dirs []string) error {
 	return nil
 }
 
-// verifyRun returns its findings in one directory.
+// verifyRun returns the findings in one directory.
 func (v *verification) verifyRun(dir string) (verified, error) {
 	all := verified{dir, []finding{}}
 	found, err := rundir.Verify(dir)
@@ -102,7 +102,7 @@ func (v *verification) verifyRun(dir string) (verified, error) {
 	return all, err
 }
 
-// String is the finding for people.
+// String returns the finding as text.
 func (f finding) String() string {
 	switch f.Verdict {
 	case "differs":

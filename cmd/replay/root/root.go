@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/version"
 )
 
-// New makes the program that simulates, or the commands of it that args can name.
+// New returns the program replay with all its commands, or only with the commands that args can name.
 func New(s cli.Streams, args []string) *cobra.Command {
 	all := listCommands()
 	cmd := newBareCommand()
@@ -36,7 +36,7 @@ func New(s cli.Streams, args []string) *cobra.Command {
 	return cmd
 }
 
-// listCommands returns all commands by job, the three that people come for first.
+// listCommands returns all commands by task. The three most used commands come first.
 func listCommands() []cli.Subcommand {
 	var served, servers []cli.Subcommand
 	for _, c := range cli.LiveCommands() {
@@ -68,7 +68,7 @@ func listCommands() []cli.Subcommand {
 		[]cli.Subcommand{version.Subcommand("replay"), cli.NewSubcommand("session", sessions.NewSessionCommand)})
 }
 
-// newBareCommand is the program without a command in it.
+// newBareCommand returns the program without commands.
 func newBareCommand() *cobra.Command {
 	return cli.NewProgram(&cobra.Command{
 		Use:   "replay",

@@ -9,14 +9,14 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// group is keys of a report with one meaning, which some replays write.
+// group holds report keys with the same description. Some replays write these keys.
 type group struct {
 	keys string // separated by blanks
 	with string // when a replay writes them
 	text string
 }
 
-// listMembers returns the members of entries of a report that are objects, by the key of the entry.
+// listMembers returns the members of report values that are objects, by the key of the value.
 func listMembers() map[string][]group {
 	return map[string][]group{
 		"online": {
@@ -40,7 +40,7 @@ func listMembers() map[string][]group {
 	}
 }
 
-// listGroups returns the keys that only some reports have.
+// listGroups returns the keys that only some reports contain.
 func listGroups() []group {
 	return []group{
 		{"partial", "with --until", "whether requests were unfinished at the end"},
@@ -84,7 +84,7 @@ func listGroups() []group {
 	}
 }
 
-// listPatterns returns the keys that contain names of the run.
+// listPatterns returns patterns of keys that contain names of the run.
 func listPatterns() schema.Shape {
 	with := func(text string) schema.Shape { return schema.Shape{"description": text} }
 	return schema.Shape{

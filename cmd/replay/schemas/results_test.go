@@ -21,7 +21,7 @@ func TestRequestShape(t *testing.T) {
 	}
 }
 
-// No key has two meanings, and patterns are regular expressions.
+// No key has two descriptions, and patterns are valid regular expressions.
 func TestReportShape(t *testing.T) {
 	properties, _ := reportShape()["properties"].(schema.Shape)
 	seen := make(map[string]bool)

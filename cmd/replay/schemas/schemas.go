@@ -1,4 +1,4 @@
-// Package schemas holds the command that prints the JSON Schemas of files that people write, and of results.
+// Package schemas holds the command that prints the JSON Schemas of input files and of results.
 package schemas
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/replay-llm/replay/schema"
 )
 
-// file is a kind of file.
+// file is a file format.
 type file struct {
 	name, help string
 	shape      func() schema.Shape
 }
 
-// listFiles returns all kinds of files.
+// listFiles returns all file formats.
 func listFiles(s cli.Streams) []file {
 	of := func(name string) func() schema.Shape {
 		return func() schema.Shape { return files.Shapes()[name] }
@@ -47,7 +47,7 @@ func listFiles(s cli.Streams) []file {
 	}
 }
 
-// NewSchemaCommand returns the command that prints the JSON Schema of a kind of file.
+// NewSchemaCommand returns the command that prints the JSON Schema of a file format.
 func NewSchemaCommand(s cli.Streams) *cobra.Command {
 	all := listFiles(s)
 	var names []string

@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// wantOne refuses a command without any of the named flags, which make it do something.
+// wantOne rejects a command without any of the named flags, since it would have no effect.
 func wantOne(fs *pflag.FlagSet, what string, names ...string) error {
 	if slices.ContainsFunc(names, fs.Changed) {
 		return nil
@@ -21,8 +21,7 @@ func wantOne(fs *pflag.FlagSet, what string, names ...string) error {
 	return cli.Usagef("%s: use --%s or --%s", what, strings.Join(names[:last], ", --"), names[last])
 }
 
-// wantAbove refuses numbers that are not finite and above a bound, or at it if
-// it may be.
+// wantAbove rejects numbers that are not finite, or not above a bound; atIt also accepts the bound.
 func wantAbove(fs *pflag.FlagSet, bound float64, atIt bool, names ...string) error {
 	word := "a finite number > "
 	if atIt {
@@ -38,7 +37,7 @@ func wantAbove(fs *pflag.FlagSet, bound float64, atIt bool, names ...string) err
 	return nil
 }
 
-// checkSample is what is wrong with the flags of a sample.
+// checkSample returns the error of invalid flags of a sample.
 func checkSample(fs *pflag.FlagSet, from, to, fraction, common float64) error {
 	prefixes := cli.Needs(fs.Changed("keep-prefixes"), "with --keep-prefixes", "min-shared-blocks", "common")
 	err := cmp.Or(

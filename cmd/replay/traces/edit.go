@@ -22,7 +22,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// newConvertCommand writes a trace in another format.
+// newConvertCommand returns the command convert, which writes a trace in another format.
 func newConvertCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	return cli.BindGroups(&cobra.Command{
@@ -38,15 +38,14 @@ func newConvertCommand(s cli.Streams) *cobra.Command {
 	}, e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
-// editing is what commands share that make a trace from other traces.
+// editing holds the flags of commands that make a trace from other traces.
 type editing struct {
 	s     cli.Streams
 	read  reading
 	write writing
 }
 
-// openFrom opens a trace for an edit; again is whether it is read once more
-// before that.
+// openFrom opens a trace for an edit. again reports whether the edit reads the trace twice.
 func (e *editing) openFrom(ctx context.Context, path string, again bool) (*reader, error) {
 	from, err := e.read.openSource(ctx, e.s, path)
 	if err != nil {
@@ -78,7 +77,7 @@ func (e *editing) editOne(ctx context.Context, args []string, do func(*reader, *
 	return to.endFile(do(from, to), from)
 }
 
-// newSampleCommand keeps a part of a trace.
+// newSampleCommand returns the command sample, which keeps a part of a trace.
 func newSampleCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	e.read.seeded = true
@@ -134,7 +133,7 @@ func formatPercent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', -1, 64)
 }
 
-// newScaleCommand changes rate and lengths.
+// newScaleCommand returns the command scale, which changes the rate and the lengths of a trace.
 func newScaleCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	var p edit.Scale
@@ -160,7 +159,7 @@ with the prompts.`,
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
-// newAnonymizeCommand takes names and ids out.
+// newAnonymizeCommand returns the command anonymize, which replaces names and ids of a trace.
 func newAnonymizeCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	var p edit.Anonymize
@@ -202,7 +201,7 @@ Lengths, times and shared prefixes are kept, and can identify users.`,
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
-// readIDMap reads the numbers of ids at path; there need not be a file.
+// readIDMap reads the map from ids to numbers at path; the file may be missing.
 func readIDMap(path string, block int) (*formats.Dense, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -215,7 +214,7 @@ func readIDMap(path string, block int) (*formats.Dense, error) {
 	return formats.ReadIDMap(f, path, block)
 }
 
-// writeIDMap writes the numbers of ids to path, which only its owner may read.
+// writeIDMap writes the map from ids to numbers to path. Only the owner may read the file.
 func writeIDMap(path string, ids *formats.Dense) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -227,7 +226,7 @@ func writeIDMap(path string, ids *formats.Dense) error {
 	return collector.WriteFile(path, ids.WriteMap)
 }
 
-// newMergeCommand makes one trace of several.
+// newMergeCommand returns the command merge, which makes one trace of several traces.
 func newMergeCommand(s cli.Streams) *cobra.Command {
 	e := editing{s: s}
 	var p edit.Merge
@@ -277,7 +276,7 @@ func (e *editing) mergeTraces(ctx context.Context, p edit.Merge, paths []string)
 	return to.endFile(p.Run(from, firsts, block, to), sources...)
 }
 
-// firstArrival is the earliest arrival as it will be read, in ms.
+// firstArrival returns the earliest arrival time after reading, in ms.
 func (r *reader) firstArrival() (float64, error) {
 	if r.path == "-" {
 		return 0, nil

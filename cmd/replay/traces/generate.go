@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
-// NewGenerateCommand writes a generated trace.
+// NewGenerateCommand returns the command generate, which writes a generated trace.
 func NewGenerateCommand(s cli.Streams) *cobra.Command {
 	var f options.Generating
 	var write writing
@@ -74,7 +74,7 @@ func generateTrace(ctx context.Context, s cli.Streams, f *options.Generating, wr
 	return to.endFile(copyRecords(ctx, g, to))
 }
 
-// copyRecords writes all that is made, as long as ctx lasts.
+// copyRecords writes all records of a reader until ctx ends.
 func copyRecords(ctx context.Context, from formats.Reader, to *target) error {
 	var r formats.Record
 	for n := 0; ; n++ {

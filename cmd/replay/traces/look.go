@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/inspect"
 )
 
-// newInspectCommand sums up a trace.
+// newInspectCommand returns the command inspect, which summarizes a trace.
 func newInspectCommand(s cli.Streams) *cobra.Command {
 	var read reading
 	form := cli.Choice{Names: []string{"table", "json"}, Value: "table"}
@@ -35,7 +35,7 @@ estimates.`,
 	}))
 }
 
-// NewDoctorCommand returns traces inspect as a command of the root, under a name for its use.
+// NewDoctorCommand returns the command traces inspect as a command of the root, with the name doctor.
 func NewDoctorCommand(s cli.Streams) *cobra.Command {
 	cmd := newInspectCommand(s)
 	cmd.Use = "doctor FILE"
@@ -72,7 +72,7 @@ func inspectTrace(ctx context.Context, s cli.Streams, read *reading, form string
 	return sum.WriteText(s.Out)
 }
 
-// openOne is openSource for the one trace that a command line names.
+// openOne is openSource for a command line with exactly one trace.
 func (f *reading) openOne(ctx context.Context, s cli.Streams, args []string) (*reader, error) {
 	if len(args) == 0 {
 		return nil, cli.Usagef("no trace: must be a file, or - for standard input")
@@ -84,7 +84,7 @@ func (f *reading) openOne(ctx context.Context, s cli.Streams, args []string) (*r
 	return f.openSource(ctx, s, path)
 }
 
-// newValidateCommand checks a trace.
+// newValidateCommand returns the command validate, which checks a trace.
 func newValidateCommand(s cli.Streams) *cobra.Command {
 	var read reading
 	deployment := ""
@@ -112,7 +112,7 @@ maximum sequence length of the model is also an error.`,
 	}))
 }
 
-// wanted is what a trace is checked for, and how the result is printed.
+// wanted holds the checks of a trace, and the form of the result.
 type wanted struct {
 	form string
 	fits func(input, output int) error // nil, or why a request cannot be served
@@ -155,7 +155,7 @@ func validateTrace(ctx context.Context, s cli.Streams, read *reading, want *want
 	return nil
 }
 
-// checked is what validate found.
+// checked is the result of validate.
 type checked struct {
 	Trace      string   `json:"trace"`
 	Format     string   `json:"format"`
@@ -163,11 +163,11 @@ type checked struct {
 	BadRows    int      `json:"bad_rows"`
 	ZeroOutput int      `json:"dropped_zero_output_requests"`
 	Other      int      `json:"dropped_other_requests"`
-	Listed     []string `json:"complaints"`       // of the first bad rows
+	Listed     []string `json:"complaints"`       // the first bad rows
 	Blocks     string   `json:"blocks,omitempty"` // which block size fits all rows, where theirs does not
 }
 
-// writeEnd writes the whole result as JSON, or the text after the complaints.
+// writeEnd writes the whole result as JSON, or the text after the list of errors.
 func (c *checked) writeEnd(w io.Writer, form string) error {
 	if form == "json" {
 		return cli.WriteJSON(w, c)

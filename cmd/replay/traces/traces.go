@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/generate"
 )
 
-// NewTracesCommand is everything about trace files.
+// NewTracesCommand returns the command traces with its subcommands.
 func NewTracesCommand(s cli.Streams) *cobra.Command {
 	cmd := cli.BindOwn(&cobra.Command{
 		Use:   "traces",
@@ -59,26 +59,26 @@ func (f *reading) bindFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// reader is a Source of the flags' options.
+// reader reads a trace by the options of the flags. It implements Source.
 type reader struct {
 	ctx     context.Context
 	s       cli.Streams
 	path    string
 	options formats.Options
 	opened  *formats.Stream // standard input, opened already
-	block   int             // tokens of an id; with raw set by settle
-	raw     bool            // times and ids stay as they are
+	block   int             // tokens per hash id; settle sets it if raw is set
+	raw     bool            // times and ids are not changed
 
 	told   map[string]bool // bad rows and warnings that were listed
-	listed int             // bad rows listed
-	bad    int             // bad rows in a reading
+	listed int             // number of listed bad rows
+	bad    int             // bad rows in one reading
 	last   *formats.Stream // that was opened
 }
 
-// mostBadRows bounds how many bad rows are listed.
+// mostBadRows is the maximum number of listed bad rows.
 const mostBadRows = 100
 
-// openSource opens the trace at path by the flags.
+// openSource opens the trace at path with the options of the flags.
 func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*reader, error) {
 	said, err := f.open.Said()
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*
 	return r, nil
 }
 
-// readKey reads a secret from a file that no other user may read.
+// readKey reads a secret key from a file that only its owner may read.
 func readKey(path string) ([]byte, error) {
 	stat, err := file.Stat(path)
 	if err != nil {
@@ -116,8 +116,7 @@ func readKey(path string) ([]byte, error) {
 	return key, err
 }
 
-// Open starts reading from the beginning. Bad rows are listed once, however
-// often the file is read.
+// Open starts to read from the beginning. Each bad row is listed once, even if the file is read several times.
 func (r *reader) Open() (*formats.Stream, error) {
 	if s := r.opened; s != nil {
 		r.opened = nil
@@ -139,7 +138,7 @@ func (r *reader) Open() (*formats.Stream, error) {
 	return s, err
 }
 
-// printOnce prints a remark unless it was printed when the file was read before.
+// printOnce prints a note unless it was printed in an earlier reading of the file.
 func (r *reader) printOnce(text string) bool {
 	if r.told[text] {
 		return false
@@ -149,7 +148,7 @@ func (r *reader) printOnce(text string) bool {
 	return true
 }
 
-// printSkipped prints how many bad rows were skipped, and how many requests dropped.
+// printSkipped prints the number of skipped bad rows and of dropped requests.
 func (r *reader) printSkipped() {
 	if d := r.last.Dropped(); d.ZeroOutput+d.Other > 0 {
 		d.Bad = 0
@@ -160,8 +159,8 @@ func (r *reader) printSkipped() {
 	}
 }
 
-// findBlocks finds the facts that are needed before the first request is written: the size of blocks, and the origin of
-// times. Standard input can be read only once and is counted from its first row.
+// findBlocks finds the block size and the time origin, which are needed before the first request is written. Standard
+// input can be read only once, so that its first row is the origin.
 func (r *reader) findBlocks() error {
 	s, err := r.Open()
 	if err != nil {
@@ -179,7 +178,7 @@ func (r *reader) findBlocks() error {
 	return err
 }
 
-// checkReread refuses to read standard input again.
+// checkReread rejects a second reading of standard input.
 func (r *reader) checkReread() error {
 	if r.path == "-" {
 		return cli.Usagef("-: the trace is read more than once, must be a file")
@@ -187,7 +186,7 @@ func (r *reader) checkReread() error {
 	return nil
 }
 
-// writing holds the flags for the file and the form of a written trace.
+// writing holds the flags for the file and the format of a written trace.
 type writing struct {
 	to    cli.Choice
 	lossy bool
@@ -205,7 +204,7 @@ func (f *writing) bindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&f.block, "block-size", 0, "`tokens` per hash id; 0: as in the trace")
 }
 
-// holdsGraph reports whether the written format has graphs of requests.
+// holdsGraph reports whether the output format supports dependency graphs of requests.
 func (f *writing) holdsGraph() bool { return write.HoldsGraph(f.to.Value) }
 
 // chooseGraph selects the format tasks by default, and rejects formats without graphs.
@@ -219,19 +218,19 @@ func (f *writing) chooseGraph() error {
 	return nil
 }
 
-// target writes a trace. It is a Sink.
+// target writes a trace. It implements Sink.
 type target struct {
 	file    *write.Output
 	writer  *write.Writer
 	reblock *formats.Reblock
 	dense   *formats.Dense // nil: ids stay as they are
-	block   int            // tokens of an id
+	block   int            // tokens per hash id
 	ids     bool           // the format has ids
 	remarks io.Writer
 }
 
-// openTarget starts writing what is read with blocks of the given size. Without raw,
-// ids get new numbers.
+// openTarget starts to write a trace that is read with blocks of the given size. Ids get new numbers unless raw is
+// set.
 func (f *writing) openTarget(s cli.Streams, block int, raw bool) (*target, error) {
 	if write.Lossy(f.to.Value) && !f.lossy {
 		return nil, cli.Usagef("--to=%s: loses ids and sessions, requires --lossy", f.to.Value)
@@ -266,7 +265,7 @@ func (t *target) Write(r *formats.Record) error {
 	return t.writer.Write(r)
 }
 
-// printRemarks prints what a replay of the file requires and the file does not show.
+// printRemarks prints settings that a replay of the file needs and the file does not contain.
 func (t *target) printRemarks() {
 	if n := t.writer.Lost(); n > 0 {
 		fmt.Fprintf(t.remarks, "replay: %d dependencies are on requests that were left out; requests that had them start at their recorded time\n", n)
@@ -276,7 +275,7 @@ func (t *target) printRemarks() {
 	}
 }
 
-// defaultTraceBlock is the number of tokens of a hash id without a flag.
+// defaultTraceBlock is the default number of tokens per hash id.
 const defaultTraceBlock = 512
 
 // endFile completes the file, with a note about sources, or removes it after an error.
@@ -301,7 +300,7 @@ func (t *target) endFile(err error, sources ...*reader) error {
 	return nil
 }
 
-// inOut takes the arguments IN [OUT].
+// inOut reads the arguments IN [OUT].
 func (f *writing) inOut(args []string) (string, error) {
 	switch {
 	case len(args) == 0 || len(args) > 2 || args[0] == "":

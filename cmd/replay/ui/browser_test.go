@@ -23,7 +23,7 @@ var (
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which looks at the page for those who do not see it")
 )
 
-// driver moves the page in a frame as a person does, and sends its result.
+// driver operates the page in a frame as a user does, and sends the results.
 const driver = `<!DOCTYPE html><link rel="icon" href="data:,"><body><iframe id="f" width="%d" height="3000"></iframe><script>
 const f = document.getElementById("f");
 let waits = "";
@@ -264,8 +264,9 @@ const done = () => fetch("done", { method: "POST", body: JSON.stringify(said) })
 setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; " + problems.join("; "); done(); }, 225000);
 </script>`
 
-// In real browsers the page loads, redraws while a knob moves, keeps a run next to another, is restored from its link,
-// and shows errors. It is light on a wide screen, dark on a phone, and asks no other host for anything.
+// In real browsers the page loads, redraws while a setting changes, keeps a run next to another run, restores
+// settings from its link, and shows errors. It uses a light layout on a wide screen and a dark one on a phone, and
+// requests no other host.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser (make browser)")
@@ -279,7 +280,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// browserArgs are the arguments with which a browser opens an address, light or dark, with nothing of a person's own.
+// browserArgs returns the arguments with which a browser opens an address, light or dark, with an empty user profile.
 func browserArgs(t *testing.T, path, address string, dark bool) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -327,7 +328,7 @@ func drivePage(t *testing.T, path string, width int) {
 		t.Fatal(err)
 	}
 	s.host = at.Host
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // a search and 30 ledgers are among what it does
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute) // time for a search and 30 ledgers
 	cmd := exec.CommandContext(ctx, path, browserArgs(t, path, s.address()+"driver", width < 500)...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
@@ -378,7 +379,7 @@ func checkSaid(t *testing.T, said map[string]any) {
 	t.Logf("redrawn in %v ms at the median, and %v times a second while the knob moves", said["took"], said["rate"])
 }
 
-// framed lets the page stand in the frame of its driver.
+// framed allows the frame of the driver to contain the page.
 type framed struct {
 	http.ResponseWriter
 	begun *bool

@@ -62,7 +62,7 @@ func (f *serving) bindFlags(fs *pflag.FlagSet) {
 	cli.BindLogFormat(fs)
 }
 
-// NewUICommand shows replays in the browser.
+// NewUICommand returns the command ui, which serves replays as a web page.
 func NewUICommand(s cli.Streams) *cobra.Command {
 	f := &serving{}
 	cmd := &cobra.Command{
@@ -98,7 +98,7 @@ memory). Ctrl-C ends it. docs/explore.md describes the page.`,
 	return cli.BindOwn(cmd, f.bindFlags)
 }
 
-// offerFiles lets the knobs of a session name the files that were given.
+// offerFiles lets the settings of a session name the given files.
 func (f *serving) offerFiles(session *explore.Session) error {
 	for _, name := range explore.OfferFlags() {
 		for _, path := range *f.files[name] {
@@ -110,7 +110,8 @@ func (f *serving) offerFiles(session *explore.Session) error {
 	return nil
 }
 
-// addAll adds traces, directories that are one trace, and of other directories the files that look like traces.
+// addAll adds traces and directories that are one trace. From other directories it adds the files that appear to be
+// traces.
 func addAll(ctx context.Context, session *explore.Session, paths []string) error {
 	for _, path := range paths {
 		stat, err := file.Stat(path)
@@ -131,7 +132,7 @@ func addAll(ctx context.Context, session *explore.Session, paths []string) error
 	return nil
 }
 
-// isTrace reports whether a directory is one trace, of ServeGen's clients or of conversations.
+// isTrace reports whether a directory is one trace: clients of ServeGen, or conversations.
 func isTrace(ctx context.Context, dir string) bool {
 	s, err := registry.OpenPath(dir, nil, formats.Options{Stop: ctx.Err})
 	if err != nil {
@@ -141,7 +142,7 @@ func isTrace(ctx context.Context, dir string) bool {
 	return s.Next(new(formats.Record)) == nil
 }
 
-// addFiles adds the files of a directory that look like traces.
+// addFiles adds the files of a directory that appear to be traces.
 func addFiles(session *explore.Session, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -171,7 +172,7 @@ func looksLikeTrace(name string) bool {
 	return false
 }
 
-// start returns the settings with which the page begins.
+// start returns the initial settings of the page.
 func (f *serving) start() explore.Settings {
 	if f.gpu == "none" {
 		return explore.Settings{}
@@ -179,7 +180,7 @@ func (f *serving) start() explore.Settings {
 	return explore.Settings{"gpu": f.gpu, "model": f.model}
 }
 
-// checkStart refuses a GPU and a model that the page does not offer.
+// checkStart rejects a GPU or a model that the page does not offer.
 func (f *serving) checkStart(session *explore.Session) error {
 	for _, k := range session.Knobs() {
 		if v, ok := f.start()[k.Flag]; ok && !slices.Contains(k.Choices, v) {
@@ -189,7 +190,7 @@ func (f *serving) checkStart(session *explore.Session) error {
 	return nil
 }
 
-// restart returns the command that serves the page of a site again, at the same address.
+// restart returns the command that serves the page of a site again at the same address.
 func (f *serving) restart(s *site, args []string) string {
 	_, port, _ := net.SplitHostPort(s.host)
 	words := append([]string{"ui"}, args...)
@@ -202,7 +203,7 @@ func (f *serving) restart(s *site, args []string) string {
 	return cli.QuoteCommand(words)
 }
 
-// writePage writes the page, which begins with what the session has.
+// writePage writes the page with the initial data of the session.
 func writePage(w io.Writer, session *explore.Session, begin explore.Begin) error {
 	begin.Traces, begin.Knobs, begin.Most, begin.Plan = session.Traces(), session.Knobs(), explore.MostText, plans.ListVaried()
 	return html.WriteExplorer(w, begin)
@@ -245,7 +246,7 @@ func announceAddress(s cli.Streams, address string) error {
 	return err
 }
 
-// newServer returns the server of a site, which gives slow clients up.
+// newServer returns the server of a site, with timeouts for slow clients.
 func newServer(ctx context.Context, s *site) *http.Server {
 	return &http.Server{
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 5 * time.Minute, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
@@ -253,7 +254,7 @@ func newServer(ctx context.Context, s *site) *http.Server {
 	}
 }
 
-// openBrowser opens an address in the browser of the person, if there is one.
+// openBrowser opens an address in the default browser, if there is one.
 func openBrowser(ctx context.Context, address string) {
 	cmd := exec.CommandContext(ctx, "xdg-open", address)
 	switch runtime.GOOS {

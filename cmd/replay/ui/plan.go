@@ -21,18 +21,18 @@ import (
 	"github.com/replay-llm/replay/replay"
 )
 
-// planQuestion asks for the smallest cluster.
+// planQuestion is a request of the page for the smallest cluster.
 type planQuestion struct {
 	View     string           `json:"view"`
 	Settings explore.Settings `json:"settings"` // knobs, and flags of planFlags
 }
 
-// planFlags are the flags of replay plan that the page sets besides knobs.
+// planFlags returns the flags of replay plan that the page sets in addition to the settings of a replay.
 func planFlags() []string {
 	return []string{"fix", "time-budget", "replays", "growth", "confidence", "resamples", "front"}
 }
 
-// flags returns the knobs of the question, and all of its flags for replay plan. Several GPUs are one setting.
+// flags returns the replay settings of the question, and all its flags for replay plan. Several GPUs are one flag.
 func (q *planQuestion) flags() (knobs explore.Settings, all []plan.Setting) {
 	knobs = maps.Clone(q.Settings)
 	for _, name := range slices.Sorted(maps.Keys(q.Settings)) {
@@ -46,7 +46,7 @@ func (q *planQuestion) flags() (knobs explore.Settings, all []plan.Setting) {
 	return knobs, all
 }
 
-// checkGPUs refuses a list of GPUs with one that no knob offers, and takes the list from the knobs.
+// checkGPUs rejects a list of GPUs with a GPU that the page does not offer, and removes the list from the settings.
 func checkGPUs(knobs explore.Settings, offered []explore.Knob) error {
 	i := slices.IndexFunc(offered, func(k explore.Knob) bool { return k.Flag == "gpu" })
 	if gpus, ok := knobs["gpu"]; ok && strings.Contains(gpus, ",") {
@@ -60,7 +60,7 @@ func checkGPUs(knobs explore.Settings, offered []explore.Knob) error {
 	return nil
 }
 
-// planLine is a line of the answer to a planQuestion: how far it is or, at last, its result.
+// planLine is a line of the answer to a planQuestion: its progress or, in the last line, its result.
 type planLine struct {
 	Done     int              `json:"done,omitempty"` // replays
 	Expected int              `json:"expected,omitempty"`
@@ -72,7 +72,7 @@ type planLine struct {
 // progressEvery is the time between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
-// lines writes lines of an answer as they come.
+// lines writes lines of an answer as soon as they are known.
 type lines struct {
 	w     http.ResponseWriter
 	mutex sync.Mutex
@@ -80,7 +80,7 @@ type lines struct {
 	stage *plans.Stage
 }
 
-// show writes a line of progress, if the last one is some time ago.
+// show writes a line of progress, unless the last line is recent.
 func (l *lines) show(done, expected int) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -90,14 +90,14 @@ func (l *lines) show(done, expected int) {
 	}
 }
 
-// watch notes how far the search is, for the next line.
+// watch stores the stage of the search for the next line.
 func (l *lines) watch(at plans.Stage) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.stage = &at
 }
 
-// write writes a line. A page that is gone has ended the context of its question.
+// write writes a line. If the page has closed the connection, the context of its question has ended.
 func (l *lines) write(line *planLine) {
 	text, err := json.Marshal(line)
 	if err != nil {
@@ -109,8 +109,8 @@ func (l *lines) write(line *planLine) {
 	}
 }
 
-// answerPlan searches for the smallest cluster, and answers with a line of JSON now and then. The search ends when the
-// page closes the connection or asks for another plan.
+// answerPlan searches for the smallest cluster, and writes lines of JSON with progress and result. The search ends if
+// the page closes the connection or requests another plan.
 func (s *site) answerPlan(w http.ResponseWriter, r *http.Request) {
 	var q planQuestion
 	err := readQuestion(w, r, &q)

@@ -18,21 +18,21 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// mostBody is the size of the longest question, in bytes.
+// mostBody is the maximum size of a question, in bytes.
 const mostBody = 1 << 20
 
-// site answers one browser. Nothing is served but the page and what it asks for.
+// site answers one browser. It serves only the page and its questions.
 type site struct {
 	session *explore.Session
 	host    string // HOST:PORT that the browser must name
 	token   string // the first part of every path
 	page    []byte
 	policy  string // of the content of the page
-	left    int64  // bytes of traces that still fit in memory
+	left    int64  // free memory for traces, in bytes
 	asked   chan struct{}
 }
 
-// newSite returns the site at host, behind a token; "": a random one.
+// newSite returns the site at host. Its paths begin with a token; "": a random token.
 func newSite(session *explore.Session, host, token string) *site {
 	if token == "" {
 		token = rand.Text()
@@ -40,7 +40,7 @@ func newSite(session *explore.Session, host, token string) *site {
 	return &site{session: session, host: host, token: token, left: 2 * explore.MostText, asked: make(chan struct{}, 1)}
 }
 
-// show sets the page: only its own scripts may run.
+// show sets the page. A content security policy allows only its own scripts.
 func (s *site) show(page []byte) {
 	var hashes []string
 	for _, m := range regexp.MustCompile(`(?s)<script>(.*?)</script>`).FindAllSubmatch(page, -1) {
@@ -52,10 +52,10 @@ func (s *site) show(page []byte) {
 		"; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// address is where the page is.
+// address returns the address of the page.
 func (s *site) address() string { return "http://" + s.host + "/" + s.token + "/" }
 
-// ServeHTTP answers a request, if it comes from the page or opens it.
+// ServeHTTP answers a request that opens the page or comes from the page.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.policy)
@@ -134,7 +134,7 @@ func readQuestion(w http.ResponseWriter, r *http.Request, q any) error {
 	return in.Decode(q)
 }
 
-// upload keeps the body of a request as a trace in memory, one at a time.
+// upload stores the body of a request as a trace in memory, one upload at a time.
 func (s *site) upload(w http.ResponseWriter, r *http.Request) (any, error) {
 	select {
 	case s.asked <- struct{}{}:

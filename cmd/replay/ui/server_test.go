@@ -43,7 +43,7 @@ func newTestSite(t testing.TB, paths ...string) *site {
 	return s
 }
 
-// ask sends a request to the site, as the page does it, except what change does.
+// ask sends a request to the site as the page does, after change has modified it.
 func ask(s *site, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "http://"+s.host+path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -55,7 +55,7 @@ func ask(s *site, method, path, body string, change func(*http.Request)) *httpte
 	return w
 }
 
-// refused stands for an answer with the error of the question.
+// refused is the code for an answer with the error of the question.
 const refused = -1
 
 // codeOf returns the code of an answer, or refused.
@@ -67,8 +67,8 @@ func codeOf(w *httptest.ResponseRecorder) int {
 	return w.Code
 }
 
-// Only the page gets an answer: no other host, origin or site, no client without the token, and nothing but the page
-// and its questions.
+// Only the page gets an answer. The site rejects other hosts, origins and sites, clients without the token, and all
+// other paths.
 func TestOnlyThePageIsAnswered(t *testing.T) {
 	s := newTestSite(t, short)
 	run := `{"view": "a", "settings": {"trace": "` + short + `"}}`
@@ -114,7 +114,7 @@ func TestOnlyThePageIsAnswered(t *testing.T) {
 	}
 }
 
-// An upload becomes a trace, once and within its size; what is no trace does not.
+// An upload of valid size becomes a trace. An invalid trace is rejected.
 func TestUpload(t *testing.T) {
 	s := newTestSite(t, short)
 	send := func(name, body string) *httptest.ResponseRecorder {
@@ -130,7 +130,7 @@ func TestUpload(t *testing.T) {
 		{"a.jsonl", row, refused, "is there already"},
 		{"b.jsonl", "\x00\x01\x02", refused, ""},
 		{"", row, refused, "must be the name of a trace"},
-		{"..%2f..%2fetc", row, 200, "../../etc"}, // a name, never a path
+		{"..%2f..%2fetc", row, 200, "../../etc"}, // used as a name, not as a path
 	} {
 		if w := send(c.name, c.body); codeOf(w) != c.code || !strings.Contains(w.Body.String(), c.want) {
 			t.Errorf("%s: %d %s, want %d %s", c.name, w.Code, w.Body, c.code, c.want)
@@ -147,8 +147,8 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// A plan is the one of replay plan for the same flags. Its lines report how far the search is, the last line has the answer, with the
-// settings of a replay.
+// A plan of the page equals replay plan with the same flags. Its lines report the progress of the search. The last
+// line has the answer, with the settings of a replay.
 func TestPlan(t *testing.T) {
 	const burst = "../../../testdata/traces/burst.jsonl"
 	s := newTestSite(t, burst)
@@ -204,7 +204,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A plan is refused by the flag that is wrong, and ends with its context.
+// An invalid plan is rejected with the wrong flag, and a plan ends with its context.
 func TestPlanRefused(t *testing.T) {
 	s := newTestSite(t, short)
 	for _, c := range []struct{ settings, want string }{
@@ -232,9 +232,9 @@ func TestPlanRefused(t *testing.T) {
 	}
 }
 
-// All that a plan chooses can be set on the page.
+// The page can set all settings that a plan chooses.
 func TestChosenSettingsAreKnobs(t *testing.T) {
-	known := map[string]bool{"pp": true, "policy-process": true, "endpoint-picker": true, "topology": true} // which no plan sets
+	known := map[string]bool{"pp": true, "policy-process": true, "endpoint-picker": true, "topology": true} // not set by a plan
 	for _, k := range explore.Knobs() {
 		known[k.Flag] = true
 	}
@@ -247,7 +247,7 @@ func TestChosenSettingsAreKnobs(t *testing.T) {
 	}
 }
 
-// Clients that send a byte now and then delay no other client, and are cut off.
+// Clients that send one byte at intervals delay no other client, and are disconnected.
 func TestSlowClients(t *testing.T) {
 	s := newTestSite(t, short)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -270,7 +270,7 @@ func TestSlowClients(t *testing.T) {
 		}
 		defer c.Close()
 		head := "POST /"
-		if i%2 == 1 { // a body that does not come
+		if i%2 == 1 { // a body that never arrives
 			head += s.token + "/api/run HTTP/1.1\r\nHost: " + s.host + "\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
 		}
 		if _, err := io.WriteString(c, head); err != nil {
@@ -339,7 +339,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// No body ends the program, and every answer is JSON or a refusal.
+// FuzzQuestions checks that no body crashes the program, and that every answer is JSON or an error.
 func FuzzQuestions(f *testing.F) {
 	s := newTestSite(f, short)
 	f.Add("run", `{"settings": {"trace": "`+short+`", "workers": "2"}}`)
@@ -358,7 +358,8 @@ func FuzzQuestions(f *testing.F) {
 	})
 }
 
-// A directory that is one trace is offered as one, and of another the files that look like traces.
+// A directory that is one trace is offered as one trace. Of other directories the files that appear to be traces are
+// offered.
 func TestDirectories(t *testing.T) {
 	formats := "../../../testdata/traces/formats"
 	conversations := filepath.Join(t.TempDir(), "weka")
