@@ -251,7 +251,7 @@ func changeEngines(spec replay.Spec, to func(*engineargs.Args)) replay.Spec {
 	return spec
 }
 
-// withEndlessCache returns spec with workers whose cache contains the whole workload.
+// withEndlessCache returns spec with worker caches that contain the whole workload.
 func withEndlessCache(spec replay.Spec, demand int) replay.Spec {
 	return changeEngines(spec, func(a *engineargs.Args) { a.Blocks = max(a.Blocks, demand) })
 }

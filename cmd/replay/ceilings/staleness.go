@@ -36,7 +36,7 @@ func readAges(text string) ([]sim.Time, error) {
 }
 
 // withStaleSignals returns replays of a policy with signals of these ages. The signals are the metrics that workers
-// report. For a policy that reads no such metric, the router's record of its own choices ages instead, as with
+// report. For a policy that reads no such metric, the record of the router's choices ages instead, as with
 // several routers.
 func withStaleSignals(spec replay.Spec, ages []sim.Time) []bounded {
 	looks := spec.ListSignals()
