@@ -201,8 +201,8 @@ func fitWarmup(ctx context.Context, runs []*Measured, o Options, p timing.Profil
 const unseen = longHold + 0.4
 
 // WarmupOf returns the stalls of the run's servers if they are fresh. When no more requests have long waits, all
-// servers have had their stall. This instant is taken from the run, because the order and the times of the stalls are
-// random.
+// servers have had their stall. WarmupOf takes the instant of the last long wait from the run, because the order and
+// the times of the stalls are random.
 func (m *Measured) WarmupOf(w *timing.Warmup) (all vllm.Warmup) {
 	if w == nil || !m.Fresh() {
 		return all

@@ -111,7 +111,7 @@ func TestHeldBack(t *testing.T) {
 }
 
 // TestSpreadOfOneRun checks that the spread of a fit to one run comes from fits to parts with enough requests. The
-// notes name its limits.
+// notes name the limits of this spread.
 func TestSpreadOfOneRun(t *testing.T) {
 	runs := clientRuns(t)
 	for _, c := range []struct {

@@ -87,8 +87,8 @@ type target struct {
 	// measured has the values of the chosen requests by metric. The means do not include values that are NaN.
 	measured [3][]float64
 	mean     [3]float64
-	// short, in s, is added to a measured wait before an error is divided by it. Otherwise errors of short waits
-	// would count too much.
+	// short, in s, is added to a measured wait before an error is divided by it. Without this addition, errors of
+	// short waits would count too much.
 	short float64
 	// weight is the weight of the errors of means in the loss.
 	weight float64

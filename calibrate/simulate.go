@@ -184,7 +184,7 @@ func (e *effects) scaleTime(speed float64) {
 	}
 }
 
-// simRequests returns the run's requests as the scheduler receives them, by arrival. Without prompts, no two of them
+// simRequests returns the run's requests as the scheduler receives them, by arrival. Without prompts, no two requests
 // have a common prefix.
 func (m *Measured) simRequests(p *measured.Prompts) (all []sim.Request, t *prompt.Tree, err error) {
 	size := m.Settings.BlockTokens

@@ -94,7 +94,7 @@ func TestTRTLLMRunsAreAlike(t *testing.T) {
 }
 
 // TestReadTRTLLM checks the reading of a TensorRT-LLM server from its log of KV blocks, its command and a deployment.
-// Settings that its simulated scheduler does not support are refused.
+// Settings that the simulated scheduler does not support are refused.
 func TestReadTRTLLM(t *testing.T) {
 	dir := measureServer(t, trtllmMeta(), 30, truthOfTRTLLM)
 	if err := os.Remove(filepath.Join(dir, "meta.json")); err != nil {

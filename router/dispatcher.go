@@ -93,7 +93,7 @@ type Options struct {
 	// Pass.Events give equal results for engines that never cache a block without its parent.
 	Exact bool
 	// Hashes looks up prompts instead of Tree, and BlockTokens is the number of tokens per block, > 0. Policies that
-	// need no blocks need neither.
+	// need no blocks need neither Hashes nor Tree.
 	Hashes      Hashes
 	BlockTokens int
 	// Names returns the names of workers, which must be unique. If Names is nil, ids are used.

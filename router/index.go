@@ -233,8 +233,8 @@ func (x *Index) numberOf(m Member) int32 {
 // query is a list of local hashes, and the matches are ordered by worker and rank. With earlyExit, Match stops when a
 // single member is left.
 //
-// A member that has lost a block in the middle may get a higher number. That happens if the next block has as many
-// members as the current one.
+// A member that has lost a block in the middle may get a higher number. The number is too high if the next block has
+// as many members as the current block.
 func (x *Index) Match(query []uint64, earlyExit bool, dst []Match) []Match {
 	if len(query) == 0 {
 		return dst

@@ -8,8 +8,8 @@ import (
 )
 
 // Sparse returns the overlaps and the active blocks of the request, and the candidates by load, for a policy with
-// Needs.Sparse. Sparse returns nil if the policy must read the columns. That is so with up to 64 workers, or if the
-// policy receives fewer facts than are kept.
+// Needs.Sparse. Sparse returns nil if the policy must read the columns. The policy must read columns with up to 64
+// workers, or if it receives fewer facts than are kept.
 func (c *Candidates) Sparse() (overlap, active *Sparse, by *Ladder) {
 	if c.ladder == nil {
 		return nil, nil, nil

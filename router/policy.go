@@ -44,7 +44,7 @@ type Batcher interface {
 	Clear()
 }
 
-// Needs is the facts that a policy needs of its candidates. If a policy needs none, its dispatcher keeps only the
+// Needs is the facts that a policy needs of its candidates. If a policy needs no facts, its dispatcher keeps only the
 // list of workers.
 type Needs struct {
 	Running bool // requests placed and not finished; kept if any fact is needed
@@ -162,7 +162,8 @@ type Placement struct {
 	Request *sim.Request
 	Worker  sim.WorkerID
 
-	// The following fields explain the choice. Under policies that compare no costs they are 0, and Second is None.
+	// The following fields explain the choice. Under policies that compare no costs, the fields are 0, and Second is
+	// None.
 
 	Overlap    int32        // full blocks of the prompt that are cached on Worker, as known at arrival
 	Believed   int32        // blocks that are assumed to be cached: Overlap, or Choice.Cached under Needs.Believes

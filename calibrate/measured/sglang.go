@@ -56,7 +56,7 @@ func (s *Settings) Fit() (f hardware.Fit, ok bool) {
 }
 
 // completeServer determines the unknown settings of a server other than vLLM from the memory of its GPUs. The
-// argument requests has the requests that it served.
+// argument requests has the requests that the server answered.
 func (s *Settings) completeServer(requests []Request) {
 	s.Engine.Kind = s.Kind
 	if s.DataParallel > 1 || s.Pods > 1 {

@@ -71,7 +71,7 @@ func (l podLines) readClock(line string) float64 {
 }
 
 // read parses a line of either engine. For each pass that computes prompts, SGLang logs the cached tokens and all
-// tokens. The sums of both are in prompts.
+// tokens. The sums of cached tokens and of all tokens are in prompts.
 func (l podLines) read(line string, prompts *[2]float64) (row podRow, ok bool) {
 	if m := l.vllm.FindStringSubmatch(line); m != nil {
 		row.generated, _ = strconv.ParseFloat(m[1], 64) // the expression allows only a number

@@ -48,7 +48,7 @@ func (l *literalKEDA) answer(s *Signals) int {
 	return l.poll(s, n)
 }
 
-// first is rules 1 to 5.
+// first applies rules 1 to 5.
 func (l *literalKEDA) first(s *Signals) int {
 	now, least := s.Workers, max(l.c.Min, 1)
 	if now == 0 {

@@ -8,11 +8,11 @@ package autoscale
 
 // Scaler decides the number of workers. Calls are in order of time.
 type Scaler interface {
-	// Want returns the requested number of workers. The cluster limits it to its bounds.
+	// Want returns the requested number of workers. The cluster limits the number to the bounds of the pool.
 	Want(s *Signals) int
 }
 
-// Fallible is a Scaler that may fail. After a failure its number is ignored and the replay ends.
+// Fallible is a Scaler that may fail. After a failure, the requested number is ignored and the replay ends.
 type Fallible interface {
 	Scaler
 	// Err returns the reason of the failure, nil if there was none.

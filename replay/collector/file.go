@@ -61,8 +61,8 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return replaceFile(target, mode, write)
 }
 
-// ownStream reports whether path is a name of an open file of this process, such as /dev/fd/3. Renaming a file over
-// such a path would disconnect its readers.
+// ownStream reports whether path is a name of an open file of this process, such as /dev/fd/3. If a file were renamed
+// to this path, readers of the open file would be disconnected.
 func ownStream(path string) bool {
 	clean := filepath.Clean(path)
 	return strings.HasPrefix(clean, "/dev/fd/") || strings.HasPrefix(clean, "/proc/")
@@ -112,7 +112,7 @@ func replaceFile(path string, mode fs.FileMode, write func(io.Writer) error) err
 	return err
 }
 
-// createTemp opens a new file in dir. Unlike os.CreateTemp, it applies the umask of the process to mode.
+// createTemp opens a new file in dir. Unlike os.CreateTemp, createTemp applies the umask of the process to mode.
 func createTemp(dir string, mode fs.FileMode) (*os.File, error) {
 	const tries = 10_000
 	for i := range tries {

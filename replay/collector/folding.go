@@ -71,7 +71,8 @@ type folding struct {
 	err       error    // first error of the sink
 }
 
-// NewFolding returns a collector that keeps records only of requests that have not ended. The caller must close it.
+// NewFolding returns a collector that keeps records only of requests that have not ended. The caller must close the
+// collector.
 func NewFolding(how Folding) (*Collector, error) {
 	c := New(0)
 	c.fold = &folding{Folding: how}

@@ -70,7 +70,7 @@ func (r *Report) WriteText(w io.Writer, t Text) error {
 }
 
 // describeHost returns the part of the prefix cache hit rate that came from host memory, "" without host memory. The
-// reference's table does not have it.
+// reference's table does not have this number.
 func (r *Report) describeHost(form Form) string {
 	ratio, known := r.Get(HostReused).value.(float64)
 	if n, whole := r.Get(HostReused).value.(int); whole { // the report of another program may have an integer

@@ -87,8 +87,8 @@ type AIC struct {
 	TPSize, MoETPSize, MoEEPSize, AttentionSize int // 0: not given
 }
 
-// G2 is the settings of KV offload to host memory for vLLM engines. Other engines use only its bandwidths. There is
-// no offload if Blocks or Args.KVBytesPerToken is 0. The reference's released build ignores the settings.
+// G2 is the settings of KV offload to host memory for vLLM engines. Other engines use only the bandwidths of G2.
+// There is no offload if Blocks or Args.KVBytesPerToken is 0. The reference's released build ignores the settings.
 type G2 struct {
 	Blocks         int     // KV blocks in host memory; 0: no offload, or GiB of unknown size
 	GiB            float64 `record:"omitzero"` // kv_offload_gib, from which Parse computes Blocks; 0: not given

@@ -232,8 +232,8 @@ func (s *Stage) vllmConfig() vllm.Config {
 	}
 }
 
-// offloadConfig returns the host memory behind an engine's KV blocks. The reference ignores its settings and has
-// none.
+// offloadConfig returns the host memory behind an engine's KV blocks. The reference ignores the settings of host
+// memory and simulates none.
 func (s *Stage) offloadConfig() blocks.Offload {
 	a := &s.Engine
 	if s.Compat || a.G2.Blocks == 0 || a.KVBytesPerToken == 0 {

@@ -20,8 +20,8 @@ type place struct {
 	id   sim.WorkerID
 }
 
-// AnyGone returns the losses of any count workers. Equal workers are interchangeable, so it lists only one of equal
-// losses.
+// AnyGone returns the losses of any count workers. Equal workers are interchangeable, so AnyGone returns only one of
+// several equal losses.
 func (t *Topology) AnyGone(count int) []Loss {
 	var classes [][]place
 	index := map[string]int{}

@@ -17,7 +17,7 @@ import (
 )
 
 // Topology is the cluster of a replay: its pools of workers, and the path of requests to them. The command line sets
-// it and the cores read it.
+// the topology and the cores read it.
 type Topology struct {
 	// Pools are either one aggregated pool, or a prefill pool and a decode pool in this order.
 	Pools Pools `record:"inline"`

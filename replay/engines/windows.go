@@ -38,7 +38,7 @@ func groupWindows(a *engineargs.Args, m *hardware.Model, gives func(key string) 
 }
 
 // keepsWhole reports whether layers with windows keep all tokens, like other layers, because the hybrid KV cache
-// manager is disabled. Host memory behind the KV blocks also disables it.
+// manager is disabled. Host memory behind the KV blocks also disables this manager.
 func keepsWhole(a *engineargs.Args) bool { return a.NoHybrid || a.G2.Asked() }
 
 // groupsOf returns the facts about the groups of f's layers for memory computations.
@@ -133,8 +133,8 @@ func describeStates(a *engineargs.Args, f *hardware.Fit) string {
 }
 
 // checkChunks rejects engines with chunked attention in all layers and a router that follows caches. Such an engine
-// frees the blocks of a chunk when the next chunk begins. KV events then name blocks by earlier blocks that it may
-// have evicted.
+// frees the blocks of a chunk when the next chunk begins. KV events of this engine then name blocks by earlier
+// blocks, which may be evicted.
 func (t *Topology) checkChunks(p *Pool) error {
 	if w := &p.Engine.Windows; w.Chunked && w.Full == 0 && t.Choice().FollowsCaches() {
 		return errors.New("layer_types has chunked_attention alone, must have full_attention too with a router that follows KV caches: use another router")

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Entering is a request that enters the router of the entry pool. At is the instant at which it has left the front
-// end.
+// Entering is a request that enters the router of the entry pool. At is the instant at which the request has left the
+// front end.
 type Entering struct {
 	loadgen.Arrival
 	Sent    sim.Time   // when its client sent it
@@ -18,8 +18,8 @@ type Entering struct {
 	recorded bool
 }
 
-// entrance is the front end of the servers (docs/rules/harness.md, Front end). Requests pass it between their clients
-// and the router of the entry pool.
+// entrance is the front end of the servers (docs/rules/harness.md, Front end). Requests pass the front end between
+// their clients and the router of the entry pool.
 type entrance struct {
 	time   silicon.FrontEnd
 	inside heap.Heap[sim.Time, sim.RequestID, Entering]

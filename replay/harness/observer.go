@@ -23,7 +23,8 @@ type Observer interface {
 	Handoff(id sim.RequestID, from, to sim.Time)
 	// Left reports a request that leaves its worker, or a queue for a worker, without its last token.
 	Left(d *Departure)
-	// Pass reports a pass or a run of passes, with Detail. In real time, its instants are the real start and end.
+	// Pass reports a pass or a run of passes, with Detail. In real time, the instants of p are the real start and
+	// end.
 	Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass)
 }
 
@@ -40,7 +41,7 @@ type Departure struct {
 	Last    sim.Time // instant of the latest of these tokens, if any
 }
 
-// NoObserver is an Observer that does nothing. Observers embed it for the events that they ignore.
+// NoObserver is an Observer that does nothing. Observers embed NoObserver for the events that they ignore.
 type NoObserver struct{}
 
 // Arrived does nothing.

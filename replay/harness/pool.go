@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// Pool is the router of one stage, and the path of requests through the stage. Only one goroutine may call its
-// methods at a time.
+// Pool is the router of one stage, and the path of requests through the stage. Only one goroutine may call methods of
+// a Pool at a time.
 type Pool struct {
 	*engines.Stage
 	Run    *Run

@@ -65,7 +65,8 @@ type Run struct {
 	Collector *collector.Collector
 	Stages    []*engines.Stage            // the entry stage first
 	Requests  sliding.Table[*sim.Request] // by id; arrived requests that have not ended
-	// FirstOfOne reports to routers a first token that is also the last token. The reference does so in real time.
+	// FirstOfOne reports to routers a first token that is also the last token. The reference reports these tokens in
+	// real time only.
 	FirstOfOne bool
 	// LinkShare is the share of bandwidth for transfers from prefill to decode that begin now; 0: all of it.
 	LinkShare float64

@@ -122,7 +122,7 @@ func (s *Scaling) Usage() Usage {
 }
 
 // ScalingFields returns the report fields about the autoscalers of a cluster. With two pools, the keys of each pool
-// begin with its name, and sums of both follow.
+// begin with its name, and sums over both pools follow.
 func ScalingFields(all []*Scaling) []collector.Field {
 	if len(all) == 0 {
 		return nil

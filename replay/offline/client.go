@@ -73,7 +73,8 @@ func (l *clients) endAttempt(x *leaver, how collector.Outcome, event int) error 
 	return nil
 }
 
-// resend is the arrival of a retried request after the front end. The cluster treats it as a new request.
+// resend is the arrival of a retried request after the front end. The cluster treats a retried request as a new
+// request.
 type resend struct {
 	id   sim.RequestID
 	sent sim.Time

@@ -18,8 +18,8 @@ import (
 type Config struct {
 	harness.Config
 
-	// Reject rejects, on arrival, requests that do not fit on an idle engine, as a server would. If false, such a
-	// request fails the replay.
+	// Reject rejects, on arrival, requests that do not fit on an idle engine, as a server would. If Reject is false,
+	// the replay fails at a request that does not fit.
 	Reject bool
 	// Until is the instant after which no request arrives and no pass begins; 0
 	// lets the replay run to its end.
@@ -30,7 +30,7 @@ type Config struct {
 	Foreseen [2]*autoscale.Foreseen
 
 	// Threads is the number of independent workers that are simulated in parallel, at least 1; 0 means 1. The result
-	// does not depend on it.
+	// does not depend on Threads.
 	Threads int
 
 	steps bool // a planner reads every pass

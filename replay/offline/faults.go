@@ -154,8 +154,8 @@ func (f *faults) noteIncident(what string, hit []*worker) int {
 	return f.c.Collector.BeginEvent()
 }
 
-// killLater kills workers when the router detects their death. Active and leaving workers hang until then and lose
-// their requests afterwards.
+// killLater kills workers when the router detects their death. Before that, active and leaving workers hang. After
+// that, these workers lose their requests.
 func (f *faults) killLater(x *fault, hit []*worker) error {
 	detect := f.c.lives.rules.Detect
 	if detect == 0 {
@@ -178,7 +178,7 @@ func (f *faults) killLater(x *fault, hit []*worker) error {
 	return f.c.lives.killWorkers(now, x.Back, cause{event: x.number})
 }
 
-// deathNoticed removes dead workers from their routers. The time until they return counts from their death.
+// deathNoticed removes dead workers from their routers. The time until a worker returns counts from its death.
 type deathNoticed struct {
 	*fault
 	hit    []*worker

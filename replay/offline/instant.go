@@ -4,10 +4,10 @@ import "github.com/replay-llm/replay/sim"
 
 // instant is the state of the current instant that determines the order of events.
 //
-// A run of passes hides the boundary between two passes. That is safe in a regular instant: all passes that end are
-// applied, requests arrive, then workers start passes in the order of their ids. An instant is irregular if a pass
-// takes no time, or if an event of another kind is due. Runs with a boundary at an irregular instant are cut there,
-// and all later events are counted one by one.
+// A run of passes hides the boundary between two passes. A hidden boundary is safe in a regular instant: all passes
+// that end are applied, requests arrive, then workers start passes in the order of their ids. An instant is irregular
+// if a pass takes no time, or if an event of another kind is due. Runs with a boundary at an irregular instant are
+// cut there, and all later events are counted one by one.
 type instant struct {
 	at        sim.Time
 	irregular bool

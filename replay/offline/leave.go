@@ -266,7 +266,7 @@ func (l *lives) loseStranded() (found bool, err error) {
 }
 
 // callOff cancels a request at the end of the pass in progress, or at once if the worker is idle. A request that gets
-// its last token in that pass is not cancelled. After the cancellation, then continues with the request.
+// its last token in the pass in progress is not cancelled. After the cancellation, then continues with the request.
 func (l *lives) callOff(id sim.RequestID, then sequel) error {
 	w := l.workerOf(id)
 	w.calledOff = append(w.calledOff, calledOff{id, then})

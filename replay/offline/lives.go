@@ -147,8 +147,8 @@ func (w *worker) tokensOf(id sim.RequestID) (tokens int, last sim.Time) {
 	return tokens, last
 }
 
-// listProgress returns the progress of the requests on w, without the tokens of the pass in progress. That pass must
-// be a single pass.
+// listProgress returns the progress of the requests on w, without the tokens of the pass in progress. The pass in
+// progress must be a single pass, not a run.
 func (w *worker) listProgress() []progress {
 	if !w.pool.visible {
 		return nil

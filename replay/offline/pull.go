@@ -55,7 +55,7 @@ func (h *handover) seatAhead(t *ticket) {
 }
 
 // offerPush records that the prompt of a request is computed, and reports whether the request is on its decode
-// worker. The prefill worker receives its blocks with its next pass.
+// worker. The prefill worker receives the blocks of the request with its next pass.
 func (h *handover) offerPush(t *ticket) (ahead bool) {
 	if t.ahead {
 		t.at, t.asked = seated, h.c.now

@@ -33,7 +33,8 @@ func (c *Config) countThreads() int {
 //
 // Requests that arrive one after the other are neighbors in memory, and round robin places them on neighboring
 // workers. Each goroutine begins with a separate range of workers and then helps with the other ranges, so that cores
-// do not compete for cache lines. For the same reason, each goroutine allocates the memory that it writes to.
+// do not compete for cache lines. To avoid shared cache lines, each goroutine also allocates the memory that it
+// writes to.
 func (a *alone) runAtOnce(ctx context.Context, queues [][]harness.Entering, n int) error {
 	a.WaitPrompts()
 	shown := shownCount{show: a.Progress}

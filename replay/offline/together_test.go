@@ -221,7 +221,7 @@ func (c *cluster) meet(met map[string]int) {
 }
 
 // isBarren reports whether err is the error of incidents without progress of requests. Engines with requests that
-// keep preempting each other may return it later.
+// keep preempting each other may return this error later.
 func isBarren(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "stalled at ") && strings.Contains(err.Error(), "incidents in a row")
 }

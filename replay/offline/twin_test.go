@@ -23,8 +23,9 @@ func share(t *testing.T) int {
 }
 
 // TestClusterEqualsLiteral compares the cluster with the literal model. The cluster cuts runs of passes and orders
-// simultaneous events without numbering every pass; the literal model does neither. Reports, requests and router
-// calls are equal, with and without runs. A failure prints its seed, which can be run alone:
+// simultaneous events without numbering every pass; the literal model has neither runs nor unnumbered events.
+// Reports, requests and router calls are equal, with and without runs. A failure prints its seed, which can be run
+// alone:
 //
 //	REPLAY_LONG=1 go test ./replay/offline -run 'TestClusterEqualsLiteral/^1234$'
 func TestClusterEqualsLiteral(t *testing.T) {

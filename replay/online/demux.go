@@ -65,7 +65,7 @@ func (r *Recorder) noteAdmissions(at sim.Time, a []scheduler.Admission) {
 	r.addNews(admissions, func() { r.run.Collector.Admit(at, a) })
 }
 
-// addNews adds an event. The demux calls bring to record it.
+// addNews adds an event. The demux calls bring to record the event.
 func (r *Recorder) addNews(kind int, bring func()) {
 	r.addItem(kind, item{bring: bring})
 }

@@ -84,7 +84,7 @@ func (t *Timer) Wake() {
 	t.alarm.set(1)
 }
 
-// Close releases the resources of the timer. No goroutine may sleep on it afterwards.
+// Close releases the resources of the timer. No goroutine may sleep on a closed timer.
 func (t *Timer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

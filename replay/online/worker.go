@@ -116,7 +116,7 @@ func (w *Worker) Cancel(id sim.RequestID) {
 }
 
 // Overdue returns the delay in ms of the end of the current pass, or of the begin of the next. Any goroutine may call
-// it.
+// Overdue.
 func (w *Worker) Overdue() sim.Time {
 	due := w.due.Load()
 	if due == 0 {
@@ -285,7 +285,8 @@ type ends struct {
 	planned, real []sim.Time // ascending
 }
 
-// keptEnds is the maximum number of passes in ends. A request without a token for longer has a gap in planned time.
+// keptEnds is the maximum number of passes in ends. If a request has no token during more passes, its next gap counts
+// from a planned instant.
 const keptEnds = 1 << 14
 
 // realizePass sets real to the pass p in real time, from begun to ended. Spans since the previous pass are computed

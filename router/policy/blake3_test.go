@@ -2,7 +2,7 @@ package policy
 
 import "testing"
 
-// TestBlakeHash compares hashes with the published test vectors. Byte i of their input is i mod 251.
+// TestBlakeHash compares hashes with the published test vectors. Byte i of an input is i mod 251.
 func TestBlakeHash(t *testing.T) {
 	for _, x := range []struct {
 		bytes int

@@ -137,7 +137,7 @@ func (p *Process) New(Options) (router.Policy, error) {
 	return nil, errors.New("a policy process that is not started: use a replay that runs to its end")
 }
 
-// FollowsCaches returns false. A stage reads the needs of the policy after it is made.
+// FollowsCaches returns false. A stage reads the needs of the policy after the policy is made.
 func (g *Given) FollowsCaches() bool { return false }
 
 // Describe returns "", because the name is sufficient.

@@ -272,8 +272,8 @@ func TestSGLangLoadOnly(t *testing.T) {
 	s.want("A w0 8", "B w1 8", "C w0 8")
 }
 
-// TestSGLangZeros uses two tokens per block, so that an announced token 0 looks like a block of zeros. Only worker 0
-// is looked up under the rank that it announces.
+// TestSGLangZeros uses two tokens per block, so that an announced token 0 looks like a block of zeros. Lookups use
+// the rank of the announced blocks only for worker 0.
 func TestSGLangZeros(t *testing.T) {
 	zeros := func(t *testing.T) *stand {
 		tree := prompt.NewTree(traceTokens, 2, prompt.Options{Wrap: true})

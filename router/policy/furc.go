@@ -23,8 +23,8 @@ const (
 )
 
 // furcHash is FurcHash of key with m buckets, m > 1. furcHash walks a tree from its widest level, with one bit of the
-// hash for each level, until a bit is set. The bits after it are the bucket within the level. If that bucket does not
-// exist, furcHash continues.
+// hash for each level, until a bit is set. The bits after the set bit are the bucket within the level. If that bucket
+// does not exist, furcHash continues with the next bits.
 func furcHash(key []byte, m uint32) uint32 {
 	b := bitStream{words: []uint64{murmur64A(key, ringSeed)}}
 	depth := bits.Len32(m - 1)

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// radix is a radix tree of the prompts that were sent to workers. Gateways keep such a tree of texts. A node is a
-// list of blocks with the workers that they were sent to. Only evictions limit its size.
+// radix is a radix tree of the prompts that were sent to workers. Gateways keep a radix tree of the texts of prompts.
+// A node is a list of blocks with the workers that they were sent to. Only evictions limit the size of the tree.
 type radix struct {
 	nodes   []radixNode // index 0 is the root
 	vacant  []int32

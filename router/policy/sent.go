@@ -103,8 +103,8 @@ func (s *sent) forgetOld(now sim.Time, r *recent) {
 	}
 }
 
-// forgetExcess forgets the least recent blocks in excess of the capacity. Within a piece it forgets the first blocks
-// first.
+// forgetExcess forgets the least recent blocks in excess of the capacity. Within a piece, forgetExcess forgets the
+// first blocks first.
 func (s *sent) forgetExcess(r *recent) {
 	if s.capacity == 0 {
 		return

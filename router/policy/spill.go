@@ -10,8 +10,8 @@ import (
 
 // chooseOrSpill returns the worker by the rules of smg. The result is the holder of the deepest node with the fewest
 // requests, unless all holders are too far above the mean number of requests. In that case, or if too little of a
-// prompt is known, it is the worker with the fewest requests. chooseOrSpill draws among workers with equally many
-// requests.
+// prompt is known, the result is the worker with the fewest requests. chooseOrSpill draws among workers with equally
+// many requests.
 func (p *cacheAware) chooseOrSpill(q *sim.Request, c *router.Candidates) sim.WorkerID {
 	p.equal = p.equal[:0]
 	limit := p.spillLimit(c)

@@ -22,8 +22,8 @@ type Text struct {
 	// Scorers give numbers that are added up.
 	Scorers []TextScorer `json:",omitempty" yaml:"scorers" list:"scorers, as - score: -requests" each:"scorer"`
 	Picker  TextPicker   `yaml:"picker" is:"picker"`
-	// AnyTie draws one of the workers with the highest sum. Otherwise the first is chosen: the lowest id or, after a
-	// random filter, the first drawn worker.
+	// AnyTie draws one of the workers with the highest sum. Without AnyTie, the first of these workers is chosen: the
+	// lowest id or, after a random filter, the first drawn worker.
 	AnyTie bool `json:",omitempty" yaml:"ties" is:"ties"`
 	// Temperature above 0 draws a worker. A higher sum has a higher probability.
 	Temperature float64    `json:",omitempty" yaml:"temperature" is:"0..1e9"`

@@ -22,8 +22,8 @@ func classNumber(s *sight) float64 {
 	return s.language.NumberOf(defaultClass)
 }
 
-// checkClasses rejects texts that name no class, if expressions read classes and requests have some. Otherwise a rule
-// with a wrong name would never apply without an error.
+// checkClasses rejects texts that name no class, if expressions read classes and requests have some. Without this
+// check, a rule with a wrong class name would never apply, without an error.
 func (s *sight) checkClasses(facts []string) error {
 	if len(s.Classes) == 0 || !slices.Contains(facts, requestClass) {
 		return nil

@@ -60,7 +60,7 @@ func (f *foresight) note(i interval) {
 }
 
 // scaleByTraffic returns the number of workers required by the predicted traffic. If scaling by load is enabled, this
-// number becomes its minimum.
+// number is the minimum of scaling by load.
 func (p *Planner) scaleByTraffic(seconds float64, t Traffic) (int, bool) {
 	i := p.takeTraffic(seconds, t)
 	p.foresight.note(i)

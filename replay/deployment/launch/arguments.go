@@ -50,7 +50,7 @@ func rowsInOrder() []schema.Row {
 }
 
 // isSimulated reports whether a setting describes the simulation, the hardware or the requests. Servers have no
-// argument for it.
+// argument for such a setting.
 func isSimulated(flag string) bool {
 	switch flag {
 	case "gpu", "model", "engine", "gpu-file", "op-tables", "timing-profile", "planner-profile-data", "speedup-ratio", "decode-speedup-ratio", "startup-time",

@@ -219,7 +219,7 @@ func checkWords(f fields, script string) (all []error) {
 }
 
 // TestFieldsOfGraphs checks that graphs of Dynamo have only fields of its operator's DynamoGraphDeployment. The
-// ConfigMaps they name must be in the file.
+// ConfigMaps that the graphs name must be in the file.
 func TestFieldsOfGraphs(t *testing.T) {
 	f := readFields(t, "dynamo.fields")
 	graphs := 0
