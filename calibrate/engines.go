@@ -15,12 +15,12 @@ type engine struct {
 	core   scheduler.Core
 	vllm   *vllm.Core // the same engine; nil: core is not vLLM's
 	pass   scheduler.Pass
-	now    sim.Time // start of its next pass, while it has requests
+	now    sim.Time // start of the engine's next pass, while the engine has requests
 	queue  []int    // requests that are not yet submitted, by arrival
 	number int
-	begun  bool // it takes part in the current pass of the lockstep
+	begun  bool // the engine takes part in the current pass of the lockstep
 	known  load // load as the front end knows it
-	latest load // load of its last report
+	latest load // load of the engine's last report
 }
 
 // load is the report of an engine to the front end.

@@ -62,7 +62,7 @@ type part struct {
 	name   string
 	chosen []int
 	left   spell // time that is not fitted to
-	share  bool  // it is a share of a set that is judged as a whole
+	share  bool  // the part is a share of a set that is judged as a whole
 }
 
 // deciding returns the chosen requests if their errors can reject a fit. Only whole sets can, because a fit may omit
@@ -114,7 +114,7 @@ func (p part) withoutWarmUp(m *Measured) []int {
 // judgedIn returns the requests of p for a judgement. If a client measured the run, the result does not include the
 // warm-up.
 func (p part) judgedIn(m *Measured) part {
-	p.left = spell{} // that time has its own judgement
+	p.left = spell{} // the spell has a separate judgement
 	if warm := p.withoutWarmUp(m); m.Client && m.Ignored == nil && len(warm) < len(p.chosen) {
 		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, measured.ClientWarmUp), warm
 	}

@@ -93,7 +93,7 @@ func (f *Form) parametersAt(start *timing.Parameters, u []float64) timing.Parame
 		p.Knee = f.Knee
 	}
 	for i, name := range f.Fields {
-		if place := parameterOf(&p, name); place != nil { // otherwise it is a parameter of the way
+		if place := parameterOf(&p, name); place != nil { // other names are parameters of the way
 			*place = *parameterOf(start, name) * math.Exp(u[i])
 		}
 	}

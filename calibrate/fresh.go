@@ -99,8 +99,8 @@ func (f *warmupFit) addRun(m *Measured) {
 	f.runs = append(f.runs, cut)
 }
 
-// warmupSeeds is the number of replays for each warm-up. Several are necessary because it is random which requests
-// wait while servers stall.
+// warmupSeeds is the number of replays for each warm-up. Several replays are necessary because it is random which
+// requests wait while servers stall.
 const warmupSeeds = 3
 
 // distanceOf returns the distance between the times to the first token in the warm-ups and in their replays. The

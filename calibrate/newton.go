@@ -10,7 +10,7 @@ import (
 // The constants are limits of the descent by the Gauss-Newton method.
 const (
 	newtonSteps = 20
-	newtonTries = 5    // of one step; each has more damping
+	newtonTries = 5    // tries of one step; each has more damping
 	longest     = 0.7  // largest change of a parameter's logarithm in one step
 	worthwhile  = 2e-3 // least reduction of the loss in one step, as a share
 )

@@ -106,8 +106,8 @@ func TestSupposedSaturation(t *testing.T) {
 		m.Requests = append(m.Requests, measured.Request{Arrival: at, Scheduled: math.NaN(), First: at + 5})
 		out.Scheduled = append(out.Scheduled, at+0.1)
 	}
-	out.Scheduled[20] += 0.2    // it waits in the replay
-	m.Requests[30].First += 0.7 // it was held back
+	out.Scheduled[20] += 0.2    // the request waits in the replay
+	m.Requests[30].First += 0.7 // the request was held back
 	s := splitBySaturation(m, out)
 	if !slices.Equal(s.slow, []int{20, 30}) || len(s.quick) != 28 || s.nameOf("queued") != "queued as replayed" {
 		t.Errorf("queued %v, at once %d of 40, named %q", s.slow, len(s.quick), s.nameOf("queued"))

@@ -82,7 +82,7 @@ func (r *Result) WriteText(w io.Writer) error {
 type Parameter struct {
 	Name          string
 	Value, Spread float64
-	Loose         bool // the runs do not determine it
+	Loose         bool // the runs do not determine the parameter
 }
 
 // Parameters returns the fitted parameters.

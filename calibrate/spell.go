@@ -12,7 +12,7 @@ import (
 // process on the server's machine. The zero value is no spell.
 type spell struct {
 	from, to float64 // s of the run, by arrival
-	apart    bool    // it is all of the run except the time between from and to
+	apart    bool    // the spell is all of the run except the time between from and to
 	more     float64 // share by which requests waited longer for their tokens
 }
 
@@ -92,7 +92,7 @@ func findSpell(arrivals, slow []float64) (best spell) {
 			wide := math.Sqrt((in.scatter()+out.scatter())/(in.n+out.n-2)*(1/in.n+1/out.n)) + 1e-9
 			more := math.Exp(math.Abs(off)) - 1
 			if off < 0 && (i == 0 || j == len(windows)) {
-				continue // the slow rest is in one piece, so it is itself a candidate
+				continue // the slow rest is in one piece, so another candidate covers it
 			}
 			if c := math.Abs(off) / wide; c > contrast && more >= leastMore {
 				contrast = c

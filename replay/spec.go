@@ -45,8 +45,8 @@ type Spec struct {
 	Recycle bool
 	// Stream replays a trace without keeping it, in trace mode; nil: the trace is kept.
 	Stream *Stream `record:"-"`
-	// Reject rejects requests that do not fit on an idle engine. If false, such a request fails the replay with an
-	// *engines.OversizeError.
+	// Reject rejects requests that do not fit on an idle engine. Without Reject, a request that does not fit ends the
+	// replay with an *engines.OversizeError.
 	Reject bool
 }
 
@@ -86,7 +86,7 @@ type Trace struct {
 	// reference reads, Mooncake and Agentic. For other formats, 0 is the number of the file or its format, or 512.
 	BlockTokens int
 	SharedRatio float64 // share of the first prompt that agents of a group share, 0 to 1; only for Agentic
-	Groups      int     // number of groups of agents that share it; 0: none; only for Agentic
+	Groups      int     // number of groups of agents that share the prefix; 0: none; only for Agentic
 	// LeftOpen sets values that the file does not have. The zero value adds none.
 	LeftOpen formats.LeftOpen
 }

@@ -153,7 +153,7 @@ func TestDetect(t *testing.T) {
 		text  string
 		mode  loadgen.Mode
 		trace Trace
-		want  string // part of the error; "": it runs
+		want  string // part of the error; "": the spec runs
 	}{
 		{agent, loadgen.Concurrency, Trace{}, ""},
 		{agent, loadgen.Concurrency, Trace{Groups: 2, SharedRatio: 0.5}, ""},

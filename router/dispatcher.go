@@ -112,7 +112,8 @@ type Options struct {
 	// Keep is further state to keep, in addition to the needs of the policy. If Keep includes Overlap, placements
 	// have overlaps.
 	Keep Needs
-	// Patient keeps held requests waiting while there are no workers. If false, that is an error.
+	// Patient keeps held requests waiting while there are no workers. If Patient is false, held requests without
+	// workers are an error.
 	Patient bool
 }
 

@@ -35,7 +35,7 @@ type page struct {
 
 // holders is the workers that hold a node.
 type holders struct {
-	full cell // workers that hold all of it
+	full cell // workers that hold all of the node
 	// part is 1 + the worker of the only part, if a node has a single part with a single holder; blocks is its number
 	// of blocks. With more parts, part is minus the index of a list. Without parts, part is 0.
 	part, blocks int32

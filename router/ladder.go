@@ -27,7 +27,7 @@ type Ladder struct {
 	sets            []uint64 // by rung, then by worker / 64
 	count           [rungs]int32
 	some            [rungs / 64]uint64 // by rung: bit is set if the rung has workers
-	at              []int16            // by worker: its rung, -1 if it is not a candidate
+	at              []int16            // by worker: index of its rung, -1 if the worker is no candidate
 }
 
 // rungs is the number of rungs of a Ladder. The last rung has all larger loads.

@@ -58,7 +58,7 @@ func (l *treeLoads) add(w sim.WorkerID, q *sim.Request) {
 		l.addPart(n, w, tail)
 		l.blocks[w] += int64(max(tail-before, 0))
 		if before > 0 {
-			return // its path is held already
+			return // the path of the node is held already
 		}
 	}
 	for i := len(path) - 1; i >= 0; i-- {

@@ -87,8 +87,8 @@ type Candidates struct {
 	Workers []sim.WorkerID // candidates, ascending by name; at least one
 
 	Running []int32 // requests placed on the worker and not finished
-	Tokens  []int64 // prompt tokens of these requests that are not computed yet
-	Blocks  []int64 // blocks of the prompts of these requests
+	Tokens  []int64 // prompt tokens of the requests of each worker that are not computed yet
+	Blocks  []int64 // blocks of the prompts of the requests of each worker
 	Overlap []int32 // leading blocks of the request's prompt that the worker has cached
 	Active  []int32 // leading blocks of the request's prompt that are already counted in Blocks
 

@@ -13,8 +13,8 @@ import (
 // generated holds the content of a file of a load generator.
 type generated struct {
 	runs       int
-	bench      *bench    // the first run, if it is of vllm bench serve or of sglang.bench_serving
-	guide      *guideRun // the first benchmark, if it is of GuideLLM
+	bench      *bench    // the first run, if a file of vllm bench serve or sglang.bench_serving has it
+	guide      *guideRun // the first benchmark, if a file of GuideLLM has it
 	benchmarks int       // number of benchmarks in the first run
 	spans      []spanRow
 	zero       float64 // origin of the instants of spans, in s since 1970; NaN before the first span

@@ -36,7 +36,7 @@ type Run struct {
 	// Ignored is the length of the warm-up in s, nil for the default. Requests in the warm-up are replayed, but
 	// neither fitted to nor judged.
 	Ignored *float64
-	Cut     int // number of requests that were cut off, which are replayed up to that point and not judged
+	Cut     int // number of requests that were cut off; replayed up to that point and not judged
 	assumed []string
 	Untimed bool // only the lengths of single requests are known
 	Counted []*Counts
@@ -44,7 +44,7 @@ type Run struct {
 	Speeds  []float64           // of the servers, relative to an ordinary one; nil: all are equal
 	Taken   []int               // by request: the server that answered, if the speeds need it
 	Slow    []timing.SlowServer // the slow servers
-	Prompts *Prompts            // as far as they follow from the run; nil: unknown
+	Prompts *Prompts            // prompts as far as they follow from the run; nil: unknown
 	// Unread holds the reasons why the router cannot read the KV events of servers. The reasons follow from the
 	// router's file and the servers' logs.
 	Unread []string
@@ -65,14 +65,14 @@ type Request struct {
 	First     float64    `json:"first_token_ts"` // ends of the passes of the first and the last token
 	Last      float64    `json:"last_token_ts"`
 	Place     int        `json:"-"`                   // index in the file
-	Class     string     `json:"slo_class,omitempty"` // class of service; "": there is only one
+	Class     string     `json:"slo_class,omitempty"` // class of service; "": the run has only one class
 
 	Cached *int   `json:"-"` // tokens of the prompt, from the server; nil: unknown
 	Server string `json:"-"` // the server that answered; "": unknown
 
-	Gaps []float64 // between its tokens, in s; nil: unknown
-	lead bool      // it replaces a request that was not measured
-	Cut  bool      // it was cut off, and Output is the number of tokens until then
+	Gaps []float64 // times between the tokens of the request, in s; nil: unknown
+	lead bool      // the request replaces a request that was not measured
+	Cut  bool      // the request was cut off, and Output is the number of tokens until then
 	Lane int       // lane of a closed loop, from 1; 0: none
 }
 

@@ -16,12 +16,12 @@ type Pod struct {
 	lines     int
 	load      float64   // average number of running requests; 0: unknown
 	off       float64   // standard deviation of the time per token, as a share
-	running   float64   // sum over its lines
+	running   float64   // sum over the log lines of the server
 	generated float64   // sum of the tokens per second
 	Served    float64   // the same over all lines, including the start and the end
 	Steps     []float64 // generated tokens per second, by line
 	Hit       float64   // share of cached prompt tokens in the latest requests; NaN: unknown
-	Latest    int       // largest number of these requests; 0: all requests
+	Latest    int       // largest number of requests that Hit covers; 0: all requests
 	// asked holds the arguments of vLLM in its start command, by its own names. asked is nil if the command is
 	// unknown.
 	asked map[string]string

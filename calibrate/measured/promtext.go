@@ -17,7 +17,7 @@ import (
 
 // snapshot is the answer of one server at /metrics at one instant, in Prometheus' text format.
 type snapshot struct {
-	server  string // labels that distinguish servers in one file; "": there are none
+	server  string // labels that distinguish servers in one file; "": no such labels
 	samples map[string][]promSample
 }
 

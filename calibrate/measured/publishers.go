@@ -11,9 +11,9 @@ import (
 
 // EventReader describes the KV events that a router reads, from the router's file.
 type EventReader struct {
-	BlockTokens int    // tokens per block in its index; 0: unknown
+	BlockTokens int    // tokens per block in the router's index; 0: unknown
 	Alike       bool   // servers must have this block length exactly, not a multiple or a divisor of it
-	Topic       string // prefix of the topics it reads
+	Topic       string // prefix of the topics that the router reads
 	// Endpoint is the address where the router waits for servers. Port is the port of the servers to which it
 	// connects. An unknown endpoint is "", and an unknown port is 0.
 	Endpoint string

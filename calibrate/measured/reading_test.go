@@ -76,8 +76,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestResolveOpen checks a missing number of blocks. Depending on the samples, it is assumed to be sufficient,
-// estimated, or reported as missing.
+// TestResolveOpen checks a missing number of blocks. Depending on the samples, the number is assumed to be
+// sufficient, estimated, or reported as missing.
 func TestResolveOpen(t *testing.T) {
 	requests := []Request{{Input: 100, Output: 60, Scheduled: 0, First: 1, Last: 11}}
 	// There are 16 seats, and 90 % of them are 14.4.

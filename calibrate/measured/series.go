@@ -78,8 +78,8 @@ func (s *Settings) resolveOpen(name string, requests []Request, load []sample) {
 	most, queued := 0, false
 	for _, x := range load {
 		most = max(most, x.running)
-		// There is a queue although a seat is free, so requests wait for blocks. If only a few wait, the sample may
-		// be from between two passes.
+		// There is a queue although a seat is free, so requests wait for blocks. If only a few requests wait, the
+		// sample may be from between two passes.
 		queued = queued || x.waiting > 3 && x.running < seats*9/10
 	}
 	switch {

@@ -226,7 +226,7 @@ func (m *Run) layLanes(last int) {
 	}
 	final := begins[last]
 	stable.Sort(all, func(a, b Request) int { return cmp.Compare(begins[a.Place], begins[b.Place]) })
-	var lanes heap.Heap[float64, int, int] // by the instant at which they become free
+	var lanes heap.Heap[float64, int, int] // lanes by the instant at which they become free
 	for k := range min(m.InFlight, n) {
 		lanes.Push(0, k, k)
 	}

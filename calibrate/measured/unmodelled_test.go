@@ -9,7 +9,7 @@ import (
 )
 
 // TestUnmodelled checks that every setting that changes the server's behaviour is refused or noted. Settings without
-// an effect must not be.
+// an effect must be neither refused nor noted.
 func TestUnmodelled(t *testing.T) {
 	for _, c := range []struct{ set, refused, noted string }{
 		{`"speculative_config":{"method":"eagle"}`, "speculative_config is set, must be none", ""},

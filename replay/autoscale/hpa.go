@@ -10,7 +10,7 @@ import (
 type hpa struct {
 	governor
 	reason
-	slept bool // its latest change was to zero workers
+	slept bool // the latest change was to zero workers
 }
 
 // Want returns the number of workers: the maximum over the metrics, limited by windows and policies.

@@ -41,7 +41,7 @@ func TestHPAFormula(t *testing.T) {
 		{4, 4, 0, 1},    // limited by the bound
 		{6, 4, 0.2, 8},  // two starting workers count as idle: 0.8 in all
 		{6, 4, 0.15, 6}, // with a sum of 0.6, the scaler requests six workers
-		{8, 4, 0.15, 8}, // with idle workers it would shrink, so it stays
+		{8, 4, 0.15, 8}, // with idle workers the number would shrink, so no change happens
 		{6, 4, 0.05, 2}, // idle workers do not count for shrinking
 		{6, 0, 0, 6},    // no metric is known
 	} {

@@ -37,7 +37,7 @@ type process struct {
 	line  []byte
 	// passes reports whether the program reads the latest pass of each worker and the traffic.
 	passes bool
-	err    error // after an error it makes no decision
+	err    error // after an error the program makes no decision
 }
 
 // processVersion is the version of the protocol.

@@ -40,7 +40,7 @@ type File struct {
 	At         sim.Time // instant on the clock of the replay that wrote the file; 0: the end of that replay
 	Block      int      // tokens in a KV block
 	TraceBlock int      // tokens in the block of a hash id
-	Prefixes   []Prefix // they form a tree of prefixes
+	Prefixes   []Prefix // prefixes that form a tree
 	Workers    []Worker
 }
 
@@ -60,7 +60,7 @@ type Prefix struct {
 
 // Worker is the content of the cache of one worker.
 type Worker struct {
-	Pool   string // the role of its pool; "": the cluster has one pool
+	Pool   string // role of the worker's pool; "": the cluster has one pool
 	ID     sim.WorkerID
 	Engine string
 	Blocks int // number of KV blocks of the engine, cached or not
@@ -125,7 +125,7 @@ func (r *Run) shared() int32 {
 type Prompts struct {
 	ids    [][]uint64
 	tokens []int
-	at     []int // index of the prompt, by prefix; -1: it needs none
+	at     []int // index of the prompt, by prefix; -1: the prefix needs no prompt
 }
 
 // Prompts returns prompts that hold the blocks of the file. A prefix that another prefix continues shares the prompt

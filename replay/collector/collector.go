@@ -51,9 +51,9 @@ type Collector struct {
 
 	apart  bool                    // see CountPreemptedApart
 	again  int                     // admissions after a preemption
-	looked int                     // prompt tokens of these admissions
-	found  int                     // cached prompt tokens of these admissions
-	hits   map[sim.RequestID]int32 // Record.Reused before the first such admission, by request
+	looked int                     // prompt tokens of admissions after a preemption
+	found  int                     // cached prompt tokens of admissions after a preemption
+	hits   map[sim.RequestID]int32 // Record.Reused before the first admission after a preemption, by request
 
 	fates fates
 
@@ -75,8 +75,8 @@ type Record struct {
 
 	Tokens       int32 // number of known tokens
 	InputTokens  int32
-	OutputTokens int32 // requested tokens; for a shortened answer, its actual length
-	Reused       int32 // prompt tokens found in a cache, the maximum over its admissions
+	OutputTokens int32 // requested tokens; the actual number for a shortened answer
+	Reused       int32 // prompt tokens found in a cache, the maximum over the admissions of the request
 
 	Worker        sim.WorkerID // of the decode stage or the only stage, or Nowhere
 	PrefillWorker sim.WorkerID // of the prefill stage, or Nowhere

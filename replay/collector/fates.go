@@ -14,7 +14,7 @@ const (
 	Completed                 // the request has its last token
 	Rejected                  // no engine can run the request
 	Shed                      // rejected because of overload
-	Lost                      // its worker failed, and the request was not retried
+	Lost                      // the request's worker failed, and the request was not retried
 )
 
 func (o Outcome) String() string {
@@ -24,19 +24,19 @@ func (o Outcome) String() string {
 // Fate is the outcome of a request with its retries, migrations and losses.
 type Fate struct {
 	Outcome    Outcome // Unfinished if only the tokens of the record determine the outcome
-	Retries    int     // number of restarts from its prompt
-	Migrations int     // number of moves to another worker that kept its tokens
+	Retries    int     // number of restarts from the prompt
+	Migrations int     // number of moves to another worker without a loss of tokens
 	LostTokens int     // gained tokens that were discarded
 	Recomputed int     // prompt tokens computed again, and kept answer tokens computed as a prompt
 	Reason     string  // reason of a rejection, as in the key of the report; "" if not rejected
 
-	Sent     sim.Time // latest time at which its client sent it, if clients may retry
-	Resent   int      // number of retries by its client
+	Sent     sim.Time // latest time at which the client sent the request, if clients may retry
+	Resent   int      // number of retries by the client
 	TimedOut int      // number of attempts that timed out
 
 	carried int32 // tokens that it had when it arrived at its latest worker
-	event   int   // 1 + the event that removed it last; 0: none
-	again   bool  // it was admitted before it lost its worker, and not since
+	event   int   // 1 + the latest event that removed the request; 0: none
+	again   bool  // the request was admitted before its worker failed, and not since
 }
 
 // EventCost is the cost of an event for the requests that it removed from workers.

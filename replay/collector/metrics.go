@@ -13,7 +13,7 @@ type Metric struct {
 	Short string // in narrow tables; "": Head
 	Head  [2]string
 	Unit  string
-	Text  string // its definition; "": not in every report
+	Text  string // definition of the metric; "": not in every report
 	// Wall reports whether the metric depends on real time. Higher reports whether higher values are better.
 	Wall, Higher bool
 	// at returns a pointer to the value in a report: an *int, a *float64 or a *Distribution.
@@ -74,7 +74,7 @@ const ownLabel = "Time per Output Token (ms)"
 type Statistic struct {
 	Key  string // in JSON, before an underscore and the key of the distribution
 	Head string // in tables
-	Text string // its definition
+	Text string // definition of the metric
 	at   func(*Distribution) *float64
 }
 

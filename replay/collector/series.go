@@ -24,7 +24,7 @@ type series struct {
 	precise double // sum with a higher precision
 	squares double
 	counts  sketch
-	spool   *spool // the values in order; nil: they are sketched
+	spool   *spool // the values in order; nil: the values are sketched
 }
 
 // add adds a value.

@@ -8,7 +8,7 @@ import (
 // spanFold is the sums of latencies that are no longer in chunks.
 type spanFold struct {
 	total *spanTotal // nil: no chunk has been folded
-	spool *spool     // the spans in order; nil: they are sketched
+	spool *spool     // the spans in order; nil: the spans are sketched
 }
 
 // addChunk folds a chunk and empties it.

@@ -27,7 +27,7 @@ const (
 // Text is the settings of WriteText.
 type Text struct {
 	Title string // line above the table; "" is DefaultTitle
-	Saved string // path of the report file; "" omits its line
+	Saved string // path of the report file; "" omits the line about the file
 	Form  Form
 }
 

@@ -19,7 +19,7 @@ func newGraphReader() graphReader {
 // read adds the values in a line of the log to l.
 func (g *graphReader) read(l *Log, line string) {
 	if m := g.mode.FindStringSubmatch(line); m != nil {
-		l.GraphMode = m[1] + m[2] + m[3] // at most one of them is not empty
+		l.GraphMode = m[1] + m[2] + m[3] // at most one of the three is not empty
 	}
 	if m := g.sizes.FindStringSubmatch(line); m != nil {
 		l.GraphSizes = nil

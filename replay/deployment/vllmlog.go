@@ -22,13 +22,13 @@ type Log struct {
 	KVTokens int               // GPU KV cache size; 0: not printed
 	Async    string            // asynchronous scheduling: enabled or disabled; "": not printed
 	Known    map[string]string // values by flag
-	Told     map[string]string // all printed arguments and configuration values of vLLM, by its own names
+	Told     map[string]string // all printed arguments and configuration values of vLLM, by vLLM's names
 	Asked    []string          // names of the arguments in vLLM's start command
 	// GraphMode is cudagraph_mode, and GraphSizes are the sizes of captured graphs. Both are empty if the log does
 	// not have them.
 	GraphMode  string
 	GraphSizes []int
-	SGLang     map[string]string // arguments of an SGLang server by its own names; nil: the server is vLLM
+	SGLang     map[string]string // arguments of an SGLang server by SGLang's names; nil: the server is vLLM
 }
 
 // ReadLog reads the settings of a server of vLLM or SGLang from its start-up log. ReadLog returns an error if the log

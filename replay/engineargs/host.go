@@ -58,7 +58,7 @@ func (a *Args) checkOffload(incomplete bool) error {
 		return refuseValue(key, value, "none with num_g2_blocks")
 	}
 	if a.KVBytesPerToken == 0 {
-		return nil // Warnings and the command line report it
+		return nil // Warnings and the command line report this setting
 	}
 	blocks := g.GiB * (1 << 30) / float64(a.KVBytesPerToken) / float64(a.BlockTokens)
 	if blocks < 1 || blocks > maxBlocks {

@@ -16,7 +16,7 @@ func TestServerStarts(t *testing.T) {
 	for _, c := range []struct {
 		text    string
 		key     string   // rejected key; "" if all profiles accept it
-		refused []string // profiles that reject it; nil: all
+		refused []string // profiles that reject the key; nil: all
 	}{
 		{`"max_num_batched_tokens":64,"max_num_seqs":65`, "max_num_batched_tokens", nil},
 		{`"max_num_batched_tokens":64,"max_num_seqs":64`, "", nil},

@@ -11,7 +11,7 @@ import (
 type Estimated struct {
 	Waiting int // prompt tokens to compute first; each pass counts as a separate prompt
 	Own     int // prompt tokens of the current request
-	Cached  int // cached tokens before them
+	Cached  int // cached tokens before the prompt tokens to compute
 	Decodes int // requests that gain a token in each pass
 	Context int // tokens of their KV caches
 }

@@ -37,9 +37,9 @@ type Faults struct {
 type OnLoss string
 
 const (
-	LoseThem    OnLoss = "lose"    // they are lost
-	RetryThem   OnLoss = "retry"   // they restart from their prompts
-	MigrateThem OnLoss = "migrate" // they continue elsewhere, with their tokens as a part of their prompts
+	LoseThem    OnLoss = "lose"    // the requests are lost
+	RetryThem   OnLoss = "retry"   // the requests restart from their prompts
+	MigrateThem OnLoss = "migrate" // the requests continue elsewhere, with their tokens as a part of their prompts
 )
 
 // DefaultLimit is the default of Faults.Limit.

@@ -17,7 +17,7 @@ type Lengths struct {
 // bound is a maximum number of tokens.
 type bound struct {
 	tokens int    // may be 0
-	limit  int    // value of the engine's argument that sets it; 0: none
+	limit  int    // value of the engine's argument for the limit; 0: none
 	key    string // name of that argument
 }
 

@@ -127,7 +127,7 @@ func (p Pool) resize(count int) Pool {
 		}
 	}
 	if len(kinds) == 0 {
-		p.Count, p.Mix = count, nil // Validate rejects it
+		p.Count, p.Mix = count, nil // Validate rejects this pool
 		return p
 	}
 	return Mix(kinds)

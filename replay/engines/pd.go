@@ -52,9 +52,9 @@ type PD struct {
 type DecodeChosen string
 
 const (
-	AfterTransfer  DecodeChosen = ""                // after the transfer of its KV cache
-	BeforeTransfer DecodeChosen = "before-transfer" // after its prompt is computed
-	BeforePrefill  DecodeChosen = "before-prefill"  // at its arrival
+	AfterTransfer  DecodeChosen = ""                // after the transfer of the request's KV cache
+	BeforeTransfer DecodeChosen = "before-transfer" // after the request's prompt is computed
+	BeforePrefill  DecodeChosen = "before-prefill"  // at the request's arrival
 )
 
 // Sharing is the kind of sharing of links.

@@ -23,7 +23,7 @@ func OnServer(a *engineargs.Args, f *hardware.Fit, gives func(key string) bool) 
 		return onSGLang(a, f, gives)
 	}
 	if a.Engine == engineargs.TRTLLM {
-		return nil // its defaults do not depend on the GPU
+		return nil // TensorRT-LLM's defaults do not depend on the GPU
 	}
 	const profile = "scheduler_profile"
 	if gives(profile) && a.Rules.Reference() {

@@ -12,7 +12,7 @@ import (
 // front end.
 type Entering struct {
 	loadgen.Arrival
-	Sent    sim.Time   // when its client sent it
+	Sent    sim.Time   // instant at which the client sent the request
 	Refused *Rejection // reason of a rejection when it was sent; nil: not rejected. Set after Record.
 
 	recorded bool

@@ -33,10 +33,10 @@ type Observer interface {
 type Departure struct {
 	Request sim.RequestID
 	Stage   scheduler.Role
-	Worker  sim.WorkerID // collector.Nowhere if it was on no worker
+	Worker  sim.WorkerID // collector.Nowhere if the request was on no worker
 	At      sim.Time
 	Outcome collector.Outcome
-	Keeps   bool     // it keeps its gained tokens; otherwise they are discarded
+	Keeps   bool     // the request keeps its gained tokens; if false, these tokens are discarded
 	Gained  int      // tokens gained on this worker
 	Last    sim.Time // instant of the latest of these tokens, if any
 }

@@ -214,7 +214,7 @@ func (p *Pool) sendOn(now, at sim.Time, m *scheduler.Mark) error {
 	if share := p.Run.LinkShare; share != 0 {
 		delay = sim.Time(float64(delay) / share)
 	}
-	if o := p.Run.Observer; o != nil && !p.Run.PD.PicksEarly() { // otherwise it is reported at the end of the transfer
+	if o := p.Run.Observer; o != nil && !p.Run.PD.PicksEarly() { // after an early choice, the end of the transfer is reported
 		o.Handoff(m.Request, at, at+delay)
 	}
 	return p.to.HandOver(p, m.Request, at, delay)

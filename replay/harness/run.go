@@ -264,7 +264,7 @@ func (r *Run) Failed(w sim.WorkerID, now sim.Time, err error) error {
 type StalledError struct {
 	At      sim.Time
 	Worker  sim.WorkerID
-	Request string // its position in the trace
+	Request string // position of the request in the trace
 	Err     *scheduler.StallError
 }
 

@@ -154,8 +154,8 @@ func (f *faults) noteIncident(what string, hit []*worker) int {
 	return f.c.Collector.BeginEvent()
 }
 
-// killLater kills workers when the router detects their death. Before that, active and leaving workers hang. After
-// that, these workers lose their requests.
+// killLater kills workers when the router detects their death. Until the detection, active and leaving workers hang.
+// At the detection, these workers lose their requests.
 func (f *faults) killLater(x *fault, hit []*worker) error {
 	detect := f.c.lives.rules.Detect
 	if detect == 0 {

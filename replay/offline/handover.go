@@ -32,17 +32,17 @@ type ticket struct {
 	id     sim.RequestID
 	at     stop
 	worker *worker // the chosen decode worker; nil: none
-	source *worker // the prefill worker that has its KV cache
+	source *worker // the prefill worker that has the KV cache of the request
 	placed router.Placement
-	delay  sim.Time // of its transfer, if it does not share the link
+	delay  sim.Time // delay of the transfer, if the transfer does not share the link
 	needs  int      // free blocks that the decode worker needs before it admits the transfer
 	blocks int      // blocks of needs that the decode worker reserves for the transfer
 	seats  int      // limit of requests on and in transfer to the decode worker; 0: no limit
 	given  bool     // the decode worker has reserved room for it
 	asked  sim.Time // when the KV cache was ready to be sent
-	began  sim.Time // start of its transfer, or of its wait for a link
+	began  sim.Time // start of the transfer, or of its wait for a link
 	lands  sim.Time // when the KV cache arrives, while landing
-	order  order    // of the events of its transfer
+	order  order    // order of the events of the transfer
 	load   links.Transfer
 
 	ahead      bool     // in push mode: the request was on its decode worker before the prompt was computed
@@ -57,9 +57,9 @@ type stop uint8
 const (
 	computing stop = iota // in prefill
 	computed              // the prompt is computed, no decode worker is chosen
-	asking                // waits for room on its decode worker
-	seated                // on its decode worker, before the transfer begins
-	handing               // waits for the pass that gives a worker its blocks
+	asking                // the request waits for room on its decode worker
+	seated                // the request is on its decode worker, before the transfer begins
+	handing               // the request waits for the pass that gives a worker its blocks
 	sending               // in transfer on the links
 	landing               // off the links, not yet at the decode worker
 	arrived               // at the decode worker

@@ -18,7 +18,7 @@ type incident interface {
 // agenda is the future incidents.
 type agenda struct {
 	c      *cluster
-	all    []incident // by the index in their event
+	all    []incident // incidents by the index in their event
 	vacant []int
 	made   uint64
 	barren int // incidents since a request last ended or none was in flight

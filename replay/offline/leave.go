@@ -291,7 +291,7 @@ func (l *lives) takeCalledOff(w *worker) error {
 	w.calledOff = nil
 	for _, x := range all {
 		if l.workerOf(x.id) != w {
-			continue // it has its last token
+			continue // the request has its last token
 		}
 		left := leaver{id: x.id, pool: w.pool, worker: w.id}
 		left.gained, left.last = w.tokensOf(x.id)

@@ -27,9 +27,9 @@ type life struct {
 	died     bool // the death has not been noticed
 	slowedBy int  // number of the fault that set slow
 
-	returns bool     // restarts after it has left,
-	back    sim.Time // after this time,
-	then    incident // with this incident at its return or final end
+	returns bool     // the worker restarts after it has left
+	back    sim.Time // time from the end of the worker to its restart
+	then    incident // incident at the return or the final end of the worker
 }
 
 // progress is the progress of a request.

@@ -80,14 +80,14 @@ type worker struct {
 	core scheduler.Core // nil if gone
 
 	state    workerState
-	since    sim.Time // when it became ready for a pass, while it is not busy (driveLazily)
+	since    sim.Time // instant at which the worker became ready for a pass, while it is not busy (driveLazily)
 	busy     bool
 	pass     scheduler.Pass // in progress while busy
-	ties     int            // tickets of requests from or to it (handover.go)
-	asking   []*ticket      // tickets that wait for room on it, see room.go
+	ties     int            // tickets of requests from or to the worker (handover.go)
+	asking   []*ticket      // tickets that wait for room on the worker, see room.go
 	promised int            // KV blocks reserved for requests in transfer
 	coming   int            // number of requests in transfer with reserved room
-	handing  int            // requests with computed prompts, for which its pass with their blocks has not begun
+	handing  int            // requests with computed prompts, before the worker's pass with their blocks begins
 
 	began order // order of the end of the first pass of the run
 	at    int   // index of the run's end in the events, while busy
@@ -96,8 +96,8 @@ type worker struct {
 
 	gauge gauge               // see autoscale.go
 	shown *scheduler.Snapshot // snapshot of the latest pass that has begun, for planners
-	runs  sim.Time            // when its server runs, while it starts
-	left  sim.Time            // when it began to leave, see drain.go
+	runs  sim.Time            // instant at which the server of a starting worker runs
+	left  sim.Time            // instant at which the worker began to leave, see drain.go
 }
 
 // endOrder returns the order of the end of the run in progress.

@@ -42,7 +42,7 @@ func Run(ctx context.Context, cfg Config) (*harness.Result, error) {
 		err = r.Collector.Err()
 	}
 	if err != nil {
-		r.Collector.Close() // its files are incomplete
+		r.Collector.Close() // the files of the collector are incomplete
 		return nil, err
 	}
 	return result, nil

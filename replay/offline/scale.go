@@ -105,7 +105,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 		w.state, w.core, w.returns = gone, nil, false // the event of its startup has no effect then
 		return f.c.lives.endRestart(w)
 	case leaving:
-		w.returns = false // it does not restart
+		w.returns = false // the worker does not restart
 		return nil
 	}
 	w.state = leaving
@@ -126,7 +126,7 @@ func (f *fleet) makeReady(w *worker) (bool, error) {
 	w.pool.noteSize(f.c.now)
 	if w.returns {
 		w.returns, w.gauge = false, gauge{}
-		w.pool.Router.Forget(w.id) // forget its state before the restart
+		w.pool.Router.Forget(w.id) // the router forgets the worker's state before the restart
 	}
 	if err := w.pool.Router.AddWorker(w.id); err != nil {
 		return true, err

@@ -22,7 +22,7 @@ type driver struct {
 	timer *Timer
 	tasks sync.WaitGroup
 
-	at       sim.Time // latest instant at which it has acted
+	at       sim.Time // latest instant at which the driver has acted
 	inFlight int      // requests that have arrived and have not ended, as known to the driver
 	late     sampler
 	batch    []loadgen.Arrival
@@ -36,13 +36,13 @@ type driver struct {
 // entry is a request in flight.
 type entry struct {
 	q      *sim.Request
-	came   sim.Time      // when it leaves the front end
-	worker atomic.Int32  // its latest worker; -1: none
-	done   chan struct{} // closed at its end
+	came   sim.Time      // instant at which the request leaves the front end
+	worker atomic.Int32  // latest worker of the request; -1: none
+	done   chan struct{} // closed at the end of the request
 
 	// over, at and err are written once, before done is closed, under driver.mu.
 	over bool
-	at   sim.Time // its end
+	at   sim.Time // end of the request
 	err  error    // nil: completed
 }
 

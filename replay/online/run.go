@@ -54,8 +54,8 @@ type hooks struct {
 	task func(*sim.Request) // at the start of a request's task
 	// looked is called between a read of the feed and the wait for the next event.
 	looked  func()
-	came    func(q *sim.Request, at sim.Time)                // at its arrival
-	arrived func(q *sim.Request, scheduled, really sim.Time) // when the demux records it
+	came    func(q *sim.Request, at sim.Time)                // called at the arrival of a request
+	arrived func(q *sim.Request, scheduled, really sim.Time) // called when the demux records an arrival
 	pass    func(w sim.WorkerID)                             // at the end of a pass, on the worker's goroutine
 	alarm   func() alarm                                     // for the timers to sleep on
 }

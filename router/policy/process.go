@@ -55,7 +55,7 @@ type process struct {
 	asker Asker
 	needs router.Needs
 	facts []fact
-	err   error // after an error it chooses no worker
+	err   error // after an error the program chooses no worker
 
 	line   []byte
 	listed []sim.WorkerID // the workers of ids

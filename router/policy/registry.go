@@ -37,8 +37,8 @@ type Info struct {
 	Caches bool
 	// MinWorkers is the minimum number of workers of an aggregated pool.
 	MinWorkers int
-	Draws      bool // it chooses workers at random
-	Gateway    bool // it is configured by GatewaySettings
+	Draws      bool // the policy chooses workers at random
+	Gateway    bool // GatewaySettings configure the policy
 	Prompts    bool // it keeps the prompts that it has sent
 
 	make func(Options) (router.Policy, error)

@@ -12,9 +12,9 @@ type Scorer struct {
 	Kind   ScorerKind
 	Weight float64
 
-	// Relative is a setting of PrecisePrefix. If set, the score is the position of the cached blocks between the
-	// minimum and the maximum of all workers with cached blocks, as in early versions of llm-d's router. If Relative
-	// is not set, the score is the cached share of the prompt's blocks.
+	// Relative is a setting of PrecisePrefix. If Relative is set, the score is the position of the cached blocks
+	// between the minimum and the maximum of all workers with cached blocks, as in early versions of llm-d's router.
+	// If Relative is not set, the score is the cached share of the prompt's blocks.
 	Relative bool              `json:",omitempty"`
 	Prefix   `record:"inline"` // for PrecisePrefix and ApproximatePrefix
 

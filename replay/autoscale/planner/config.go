@@ -58,7 +58,7 @@ type Target string
 
 const (
 	Throughput Target = "throughput" // scale up when KV caches or queues are full
-	Latency    Target = "latency"    // scale up before they fill
+	Latency    Target = "latency"    // scale up before the workers fill
 	Load       Target = "load"       // by thresholds of the configuration
 	SLA        Target = "sla"        // by objectives of TTFT and ITL
 )

@@ -13,7 +13,7 @@ type Engine struct {
 	MaxBatchedTokens int `json:"max_num_batched_tokens"`
 	MaxSeqs          int `json:"max_num_seqs"`
 	ContextLength    int `json:"max_model_len"`
-	KVTokens         int `json:"kv_tokens"` // size of its KV cache
+	KVTokens         int `json:"kv_tokens"` // size of the KV cache of a worker
 }
 
 // View is the state of a pool at a tick.

@@ -119,7 +119,7 @@ func (w *writer) writeArguments(p *Pool) arguments {
 		case isSimulated(key):
 		case w.target == "dynamo" && name == "schedule_low_priority_values_first" && value == "true":
 			w.miss("%s %s: Dynamo's worker of SGLang refuses it", key, value)
-		case key == "speculative-config": // for SGLang, it holds only what is simulated
+		case key == "speculative-config": // for SGLang, this key holds only what is simulated
 		case r.Only != "" && r.Only != w.Engine:
 		case name == "" && value == r.Preset():
 		case name == "":

@@ -13,7 +13,7 @@ func (w *writer) image() string {
 	case "sglang":
 		return "lmsysorg/sglang:v" + w.Release
 	}
-	if w.Release == "1.3.0" { // it has no final release yet
+	if w.Release == "1.3.0" { // release 1.3.0 has no final version yet
 		return "nvcr.io/nvidia/tensorrt-llm/release:" + latestTRTLLM
 	}
 	return "nvcr.io/nvidia/tensorrt-llm/release:" + w.Release
