@@ -1,7 +1,8 @@
-"""Prints what SGLang's own code gives a server where nothing is said, a line for each GPU memory, tensor parallelism and model.
+"""Print the defaults of an SGLang server, one line for each GPU memory, tensor parallelism and model.
 
-Asked are the resolution of its arguments (chunked_prefill_size, mem_fraction_static) on a CUDA platform that is made up, and, for
-half of the GPU's memory, its pool configurator (tokens of the pool, and of layers with a window) and max_running_requests.
+SGLang's own code computes them on a made-up CUDA platform. The resolution of arguments gives chunked_prefill_size and
+mem_fraction_static. With half of the GPU's memory, the pool configurator gives the tokens of the pool, the tokens of the
+pool of sliding-window layers, and max_running_requests.
 """
 import json
 import os
@@ -51,7 +52,7 @@ def resolve(model, memory, tp, ratio, home):
 
 
 def pools(args, model, home, memory, tp, ratio, page):
-    """What half of the memory gives: tokens, those of layers with windows, and seats."""
+    """Return pool tokens, pool tokens of sliding-window layers and max_running_requests for half of the memory."""
     config = ModelConfig(home)
     windowed = config.swa_attention_layer_ids or []
     pool_configurator.get_parallel = lambda: types.SimpleNamespace(attn_tp_size=tp, attn_dcp_size=1, pp_size=1)

@@ -1,9 +1,9 @@
-"""Speculative decoding: SGLang's own scheduling of it, with the drafts that replay accepts.
+"""Speculative decoding: SGLang's own scheduling of drafts, with the number of accepted drafts from replay's draws.
 
-SGLang reserves, allocates, commits and releases; made up is how many drafts a target model accepts, drawn as replay draws
-it, and what a pass takes: that of its requests at their true lengths, and of the drafts. Settings beside SGLang's own
-(speculative_algorithm, speculative_num_steps, speculative_eagle_topk, speculative_num_draft_tokens) are those of
-tools/vllmoracle/drafts.py in an object speculative_config: acceptance_rate or synthetic_acceptance_rates, acceptance_seed,
+SGLang reserves, allocates, commits and releases memory. The number of accepted drafts is drawn as in replay. The duration of a
+pass is the time of its requests at their true lengths plus the time of its drafts. The settings of SGLang are
+speculative_algorithm, speculative_num_steps, speculative_eagle_topk and speculative_num_draft_tokens. The object
+speculative_config has settings of tools/vllmoracle/drafts.py: acceptance_rate or synthetic_acceptance_rates, acceptance_seed,
 draft_ms and draft_share.
 """
 from __future__ import annotations
@@ -22,7 +22,7 @@ _spec.loader.exec_module(acceptance)
 
 
 def assign_places(rows, table, start, end, places, _):
-    """What a kernel does with the places of tokens that were allocated."""
+    """Write the KV-cache indices of allocated tokens into the table, as SGLang's GPU kernel does."""
     at = 0
     for row, x, y in zip(rows.tolist(), start.tolist(), end.tolist()):
         table[row, x:y] = places[at:at + y - x].to(table.dtype)
@@ -30,30 +30,30 @@ def assign_places(rows, table, start, end, places, _):
 
 
 class Drafts:
-    """What a case says of drafts; false where it says nothing."""
+    """The settings of speculative decoding of a case; false without speculative decoding."""
 
     def __init__(self, algorithm, steps, topk, tokens, config):
         self.algorithm, self.steps, self.topk, self.tokens = algorithm, steps, topk, tokens
         if algorithm:
             self.law = acceptance.Drafts({"method": algorithm, "num_speculative_tokens": self.depth, **config})
-        self.flying = {}  # tokens of passes whose result SGLang has not seen, by request
+        self.flying = {}  # by request: tokens of passes with a result that SGLang has not processed
 
     def __bool__(self):
         return bool(self.algorithm)
 
     @property
     def depth(self):
-        """Drafts that a pass may accept of a request."""
+        """Return the most drafts of a request that a pass may accept."""
         return min(self.tokens - 1, self.tokens - 1 if self.algorithm == "NGRAM" else self.steps)
 
     def room(self, page):
-        """Tokens that a request may hold beyond its own."""
+        """Return the most KV-cache tokens that a request may have in addition to its own tokens."""
         if not self:
             return 0
         return 2 * max(self.topk * -(-(2 * page + self.steps) // page) * page, self.steps * self.topk, self.tokens) + page
 
     def override(self, context):
-        """Tells SGLang, as its server would."""
+        """Set the speculative decoding of SGLang, as its server does."""
         if self:
             allocation.assign_req_to_token_pool_func = assign_places
             context.override(
@@ -61,15 +61,15 @@ class Drafts:
                 speculative_eagle_topk=self.topk, speculative_num_draft_tokens=self.tokens)
 
     def sampled(self, req):
-        """Tokens of the answer that passes have made so far, with those SGLang does not know yet."""
+        """Return the number of answer tokens so far, with tokens that SGLang has not processed yet."""
         return len(req.output_ids) + self.flying.get(req.rid, 0)
 
     def lengths(self, reqs, drafts=0):
-        """Of each request, with the places of the token that is computed and of drafts."""
+        """Return the number of tokens of each request: prompt, answer so far, and drafts."""
         return [len(r.origin_input_ids) + self.sampled(r) + drafts for r in reqs]
 
     def accept(self, batch, rids, result):
-        """Makes up what a decode pass gives: rows of tokens, of which the first are valid."""
+        """Fill in the result of a decode pass: a row of tokens for each request, and the number of valid tokens."""
         lens = [1 + self.law.accepted(rids[r.rid].rid, self.sampled(r), self.depth) for r in batch.reqs]
         self._note(result, zip(batch.reqs, lens))
         result.next_token_ids = result.next_token_ids.repeat_interleave(self.tokens)
@@ -77,7 +77,7 @@ class Drafts:
         result.speculative_num_draft_tokens = self.tokens
 
     def prefill(self, batch, result):
-        """A prefill gives each request a token, but the one whose prompt goes on."""
+        """Note one token for each request of a prefill pass, except for a request with more chunks."""
         self._note(result, [(r, 1) for r in batch.reqs if r is not batch.chunked_req])
 
     def _note(self, result, made):
@@ -86,11 +86,15 @@ class Drafts:
             self.flying[rid] = self.flying.get(rid, 0) + n
 
     def settle(self, result):
-        """SGLang has seen the result."""
+        """Note that SGLang has processed the result of a pass."""
         for rid, n in result.made.items():
             self.flying[rid] -= n
 
     def pass_ms(self, ms, decode):
-        """What a pass takes with its drafts: those of all steps, of a prefill one; a lookup is for decode passes."""
+        """Return the duration of a pass with its drafts (ms).
+
+        NGRAM drafts once, in decode passes only. Other algorithms draft speculative_num_steps times in a decode pass and once
+        in a prefill pass.
+        """
         lookup = self.algorithm == "NGRAM"
         return self.law.pass_ms(ms, (1 if lookup else self.steps) if decode else int(not lookup))

@@ -1,4 +1,4 @@
-"""What a workload draws beyond its own: the setting draw names them, so that a seed draws all else as without."""
+"""Additional random settings of a workload. The setting draw names them. They do not change the other draws of a seed."""
 import random
 
 
@@ -12,14 +12,14 @@ def draw_more(seed, c, rows, block):
 
 
 def draw_straddle(r, c, block):
-    """Pages that do not divide the blocks of the trace."""
+    """Draw a page size that does not divide the block size of the trace."""
     tokens, page = c["page_size"] * c["num_gpu_blocks"], r.choice([p for p in (24, 40, 48, 64, 96) if block % p])
     c["page_size"], c["num_gpu_blocks"] = page, tokens // page + 4
     c["chunked_prefill_size"] = -(-c["chunked_prefill_size"] // page) * page
 
 
 def draw_clip(r, c, rows):
-    """A pool that holds every prompt, and not every answer."""
+    """Draw a pool that fits every prompt but not every answer."""
     page = c["page_size"]
     need = max(x["input_length"] for x in rows) + max(7, page + 1)
     c["num_gpu_blocks"] = -(-int(need * r.choice([1.0, 1.05, 1.2, 1.6, 2.5])) // page)
@@ -29,7 +29,7 @@ def draw_clip(r, c, rows):
 
 
 def draw_ranks(r, c, rows):
-    """Several ranks, each with the chunks of one."""
+    """Draw a number of data-parallel ranks, and multiply chunked_prefill_size by it."""
     c["dp_size"] = n = r.choice([2, 2, 3, 4])
     c["load_balance_method"] = r.choice(["auto", "total_requests", "total_tokens"])
     c["chunked_prefill_size"] *= n
@@ -37,7 +37,7 @@ def draw_ranks(r, c, rows):
 
 
 def draw_windows(r, c, rows):
-    """A pool for layers with windows, and now and then outputs that go past these."""
+    """Draw a pool for sliding-window layers, and in 30 % of the cases longer outputs."""
     c["sliding_window_size"] = r.choice([8, 16, 50, 100])
     c["swa_full_tokens_ratio"] = r.choice([0.15, 0.25, 0.4, 0.6, 0.8, 1.0])
     if r.random() < 0.3:
@@ -48,7 +48,7 @@ def draw_windows(r, c, rows):
 
 
 def draw_outgrow(r, c, rows):
-    """Answers that outgrow the pool of layers with windows, half of the time with decode passes between those of prompts."""
+    """Draw long answers with a small pool of sliding-window layers, in half of the cases with prefill_decode_interval."""
     c["sliding_window_size"] = r.choice([16, 50, 100, 200])
     c["swa_full_tokens_ratio"] = r.choice([0.1, 0.15, 0.25, 0.4])
     for x in rows:
@@ -60,7 +60,7 @@ def draw_outgrow(r, c, rows):
 
 
 def draw_drafts(r, c, rows):
-    """Algorithms, chains and trees of drafts, few and many accepted, and what a request needs beyond its tokens."""
+    """Draw speculative decoding: the algorithm, a chain or a tree of drafts, the acceptance rate and the draft time."""
     c["speculative_algorithm"] = a = r.choice(["EAGLE", "EAGLE", "EAGLE3", "STANDALONE", "NGRAM"])
     steps, topk = r.choice([1, 3, 5, 8]), r.choice([1, 1, 4])
     tokens = steps + 1 if topk == 1 else r.randint(2, 2 * topk * steps)
@@ -72,7 +72,7 @@ def draw_drafts(r, c, rows):
         law["draft_share"] = 0.07
     c["speculative_config"] = law
     if not a.startswith("EAGLE"):
-        c["enable_mixed_chunk"] = False  # as its server has it
+        c["enable_mixed_chunk"] = False  # as in SGLang's server
     page = c["page_size"]
     most = max(steps * topk, tokens)
     if page > 1 and topk > 1 and a != "NGRAM":
@@ -81,7 +81,7 @@ def draw_drafts(r, c, rows):
 
 
 def draw_priority(r, c, rows):
-    """Priorities of a few values, near and far."""
+    """Draw priorities and the settings of priority scheduling."""
     c["enable_priority_scheduling"] = True
     c["schedule_policy"] = r.choice(["fcfs", "fcfs", "lof"])
     c["schedule_low_priority_values_first"] = r.random() < 0.4
@@ -94,19 +94,19 @@ def draw_priority(r, c, rows):
 
 
 def draw_interval(r, c, rows):
-    """Passes of tokens between those of prompts."""
+    """Draw the number of decode passes between prefill passes."""
     c["prefill_decode_interval"] = r.choice([1, 2, 3])
     c["prefill_decode_interval_min_bs"] = r.choice([0, 0, 2, 4])
 
 
 def draw_prefill(r, c, rows):
-    """A prefill worker whose transfers take a while."""
+    """Draw a prefill worker with a random transfer bandwidth."""
     c["role"] = "prefill"
     c["kv_bytes_per_token"], c["kv_transfer_bandwidth"] = 1000000, r.choice([0, 0.5, 2, 10, 50])
 
 
 def draw_decode(r, c, rows):
-    """A decode worker, to which requests come with their KV cache."""
+    """Draw a decode worker. Its requests arrive with their KV cache."""
     page = c["page_size"]
     c["role"] = "decode"
     c["num_reserved_decode_tokens"] = r.choice([0, 1, 5, 20, 100, 512])
@@ -116,7 +116,7 @@ def draw_decode(r, c, rows):
 
 
 def draw_eviction(r, c, rows):
-    """What is evicted first, and what decides it: hits, priorities, and conversations of some length."""
+    """Draw an eviction policy with its settings, priorities, and repeated requests."""
     c["radix_eviction_policy"] = p = r.choice(["lfu", "slru", "priority", "tlru"])
     if p == "slru" and r.random() < 0.5:
         c["radix_eviction_policy_config"] = {"protected_threshold": r.choice([1, 3, 5])}
@@ -124,7 +124,7 @@ def draw_eviction(r, c, rows):
         estimate = r.choice([0, 10, 40])
         c["radix_eviction_policy_config"] = {"threshold": estimate + r.choice([1, 30, 100, 300]), "next_prompt_estimate": estimate}
     values = r.choice([[0, 1], [-5, 0, 5], [0]])
-    for x in rows[:r.choice([0, 10, 20])]:  # again, later
+    for x in rows[:r.choice([0, 10, 20])]:  # repeat the request later
         rows.append({**x, "timestamp": round(rows[-1]["timestamp"] + r.choice([0, 5, 60]), 3), "output_length": r.randint(1, 8)})
     for x in rows:
         x.setdefault("priority", r.choice(values))

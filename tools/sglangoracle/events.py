@@ -1,6 +1,7 @@
-"""What SGLang publishes of its cache: its own tree records it, its own reporter says when.
+"""The KV-cache events of SGLang. Its own tree records them, and its own reporter publishes them.
 
-A page is named by the request with the lowest id whose sequence begins with it, and by its place in that sequence.
+The name of a page has two numbers: the lowest id of the requests with this page and all pages before it, and the index of the
+page in the request.
 """
 import types
 
@@ -10,7 +11,7 @@ from sglang.srt.managers.scheduler_components.metrics_reporter import SchedulerM
 
 
 class Publisher(SchedulerKvEventsPublisher):
-    """Keeps the batches that are due, with their time, in place of sending them."""
+    """Records each batch of events with its time instead of sending it."""
 
     def __init__(self, o):
         self.enable_kv_cache_events = True
@@ -18,14 +19,14 @@ class Publisher(SchedulerKvEventsPublisher):
         self.kv_event_publisher = self
         self.batches = []
         self.o = o
-        self.tree_cache.take_events()  # that it is empty
+        self.tree_cache.take_events()  # discard earlier events
 
     def publish(self, batch):
         self.batches.append((self.o.clock, batch.events))
 
 
 def follow(o):
-    """Puts SGLang's own publisher and reporter into an oracle."""
+    """Add SGLang's own event publisher and metrics reporter to an oracle."""
     usage = types.SimpleNamespace(get_prefill_usage_msg_parts=list, get_decode_usage_msg_parts=list)
     o.pool_stats_observer = types.SimpleNamespace(get_pool_stats=lambda: usage)
     o.kv_events_publisher = Publisher(o)
@@ -36,16 +37,18 @@ def follow(o):
 
 
 def named(o, page):
-    """The batches: each its time in ms and its events, pages stored under a parent or removed. Pages of one name that
-    follow one another are [request, first, after the last]."""
-    names, paths = {}, {}  # by the path of a page: that of the page before, and its tokens
+    """Return the batches of events: time (ms), and pages that are stored under a parent or removed.
+
+    Consecutive pages of a request are [request, first index, last index + 1].
+    """
+    names, paths = {}, {}  # names: by path; paths: by (path of the previous page, tokens of the page)
     for r in sorted(o.by_rid.values(), key=lambda r: r.rid):
         tokens, path = list(r.tokens) + r.outputs, 0
         for i in range(len(tokens) // page):
             key = path, tuple(tokens[i * page:(i + 1) * page])
             path = paths.setdefault(key, len(paths) + 1)
             names.setdefault(path, [r.rid, i])
-    cached = {None: 0}  # the paths of hashes
+    cached = {None: 0}  # paths by block hash
     out = []
     for at, events in o.kv_events_publisher.batches:
         batch = []

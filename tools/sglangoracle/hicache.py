@@ -1,8 +1,8 @@
-"""SGLang's hierarchical cache on the CPU: its own tree, host pool and cache controller; copies take logical time.
+"""SGLang's hierarchical cache on the CPU, with its own tree, host pool and cache controller. Copies take logical time.
 
-Replaced is what moves bytes: a copy ends after its bytes at a bandwidth. Those to the host begin when the pass that was
-launched last has ended and the copy before them is done; those to the device with the pass that needs them, which
-computes a layer when it is there. The controller asks whether a copy has ended, or waits for it, as it does in SGLang.
+The code that moves bytes is replaced. A copy takes the time of its bytes at a bandwidth. A copy to the host begins when the
+last launched pass and the previous copy have ended. A copy to the device begins with the pass that needs it. The pass computes
+a layer when the data of the layer has arrived. The controller queries or awaits the end of a copy, as in SGLang.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sglang.srt.mem_cache.pool_host import common
 
 
 class Event:
-    """Something that has happened at an instant of the oracle's clock."""
+    """A device event that occurs at a time of the oracle's clock."""
 
     oracle = None
 
@@ -54,7 +54,7 @@ class Stream:
 
 
 class Transfers:
-    """Stands for the L2TransferEngine."""
+    """Stand-in for L2TransferEngine."""
 
     oracle = None
 
@@ -85,13 +85,13 @@ class Transfers:
         return TransferCompletion(Event(begin), Event(end), False)
 
     def next_end(self, now):
-        """The next instant at which a copy ends, or None."""
+        """Return when the next copy ends, or None."""
         self.pending = [t for t in self.pending if t > now]
         return min(self.pending, default=None)
 
 
 def prepare(oracle):
-    """Puts logical time in the place of the device's, for this oracle."""
+    """Replace SGLang's device module and transfer engine by stand-ins with the clock of oracle."""
     Event.oracle = Transfers.oracle = oracle
     module = types.SimpleNamespace(
         Event=lambda *a, **k: Event(), Stream=lambda *a, **k: Stream(), current_stream=Stream,
@@ -102,30 +102,30 @@ def prepare(oracle):
 
 
 def nanos(c, tokens, gbps):
-    """How long a copy takes, in whole ns; with a bandwidth of 0 no time."""
+    """Return the duration of a copy in whole ns; 0 if the bandwidth is 0."""
     return round(tokens * c.bytes_per_token / gbps) if gbps else 0
 
 
 def load_pass(c, ms, load):
-    """How long a pass takes whose first layer waits for its share of a copy, and each other for its own, too."""
+    """Return the duration (ms) of a pass in which each layer waits for its share of a copy to the device."""
     ns = round(ms * 1e6)
     return max(ns + load // c.layers, load + ns // c.layers) / 1e6
 
 
 def device_pool(c):
-    """A KV cache of one layer with a number or two to a token."""
+    """Return a minimal KV cache: one layer, one head, one dimension."""
     return MHATokenToKVPool(
         c.pool, page_size=c.page_size, dtype=torch.bfloat16, head_num=1, head_dim=1, layer_num=1, device="cpu",
         enable_memory_saver=False)
 
 
-# Settings of a case, by what they are where it has HiCache and does not say.
+# Defaults of the HiCache settings of a case.
 DEFAULTS = {"hicache_ratio": 2.0, "hicache_write_policy": "write_through", "kv_bytes_per_token": 131072,
             "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0, "hicache_layers": 32}
 
 
 def draw(seed, case, fixed):
-    """The case of a seed, with settings of HiCache where it has that; draws of its own leave the others as they are."""
+    """Return the case with random HiCache settings if it has HiCache. They do not change the other draws of the seed."""
     s, *rest = case
     if s.get("enable_hierarchical_cache"):
         r = random.Random(f"hicache {seed}")
@@ -140,7 +140,7 @@ def draw(seed, case, fixed):
 
 
 def settings(s):
-    """The oracle's settings of a case."""
+    """Return the HiCache settings of a case by the names of the oracle."""
     if not s.get("enable_hierarchical_cache"):
         return {}
     s = {**DEFAULTS, **s}
@@ -151,7 +151,7 @@ def settings(s):
 
 
 def given(s):
-    """The same as replay has them."""
+    """Return the HiCache settings of a case by the names of replay."""
     if not s.get("enable_hierarchical_cache"):
         return {}
     s = {**DEFAULTS, **s}
@@ -159,5 +159,5 @@ def given(s):
 
 
 def columns(x):
-    """What was found in host memory alone, of a request in the oracle's words; replay's rows do not say."""
+    """Return [tokens found only in host memory] for a row of the oracle, and [] for a row of replay."""
     return [x["host"] or 0] if "host" in x else []

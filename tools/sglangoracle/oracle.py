@@ -1,9 +1,12 @@
-"""Runs SGLang's own scheduler on the CPU, under a logical clock and without a model.
+"""Run SGLang's own scheduler on the CPU, with a logical clock and without a model.
 
-The objects that decide are those of the installed package: Scheduler (its batch loops), SchedulePolicy, PrefillAdder,
+The decisions are made by objects of the installed package: Scheduler (with its batch loops), SchedulePolicy, PrefillAdder,
 ScheduleBatch, Req, the token and page allocators, ReqToTokenPool, the prefix cache and the batch result processor.
-Replaced are what computes (run_batch returns made-up tokens and takes the time of a model), what receives (requests
-come from a list when the clock has reached their arrival) and what reports (streams, metrics, publishers).
+These parts are replaced:
+
+- computation: run_batch returns made-up tokens and takes the time of a model
+- input: requests are read from a list when the clock reaches their arrival
+- reports: streams, metrics and publishers do nothing
 """
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ VERSION = __import__("importlib.metadata").metadata.version("sglang")
 
 
 class Config:
-    """What is run and how. Token counts, as SGLang's flags have them; pool in tokens."""
+    """The settings of a run, as in SGLang's flags. Sizes are in tokens."""
 
     page_size = 1
     pool = 16384
@@ -64,32 +67,32 @@ class Config:
     conservativeness = 1.0
     disable_cache = False
     mixed_chunk = False
-    sliding_window_size = None  # of the layers that have a pool of their own
-    swa_full_tokens_ratio = 0.8  # what that pool has of the other's tokens
+    sliding_window_size = None  # tokens of the window of sliding-window layers; None: no such layers
+    swa_full_tokens_ratio = 0.8  # size of the pool of sliding-window layers, relative to the full pool
     hicache = False
     hicache_ratio = 2.0
     hicache_write_policy = "write_through"
     bytes_per_token = 131072
     to_host_gbps = to_device_gbps = 14.0
     layers = 32
-    storage = None  # behind it: settings of storage.py
+    storage = None  # storage behind host memory: the settings of storage.py
     host_to_storage_gbps = storage_to_host_gbps = 5.0
-    loop = "normal"  # or overlap: SGLang's loops
-    tree = "default"  # what SGLang builds; radix: its older RadixCache; python: the default one's Python core
-    ignore_eos = False  # as a client's flag; outputs have the wanted length either way
-    order = order.settings({})  # of the queue and what is given up first
+    loop = "normal"  # or overlap: the event loop of SGLang
+    tree = "default"  # SGLang's default cache; radix: the older RadixCache; python: the default cache with its Python core
+    ignore_eos = False  # as in a client's request; the output length is the same with both values
+    order = order.settings({})  # settings of order.py
     clip_outputs = True  # SGLang shortens outputs that do not fit the pool
-    events = False  # keep what is published of the cache
+    events = False  # record the published KV-cache events
     decode_log_interval = 40
     passes = True
-    ranks = 1  # over which attention is data parallel
+    ranks = 1  # number of data-parallel attention ranks
     load_balance_method = "auto"
-    speculative_algorithm = None  # drafts.py says what these and speculative_config are
+    speculative_algorithm = None  # drafts.py describes speculative decoding
     speculative_num_steps = 3
     speculative_eagle_topk = 1
     speculative_num_draft_tokens = 4
     speculative_config = None
-    role = "null"  # or prefill, decode: a worker of the two, as pd.py runs them
+    role = "null"  # or prefill, decode: the role of a worker (pd.py)
     reserved_decode = 512
     transfer = (0.0, 0)  # GB/s to decode workers, bytes of KV cache per token
 
@@ -101,13 +104,13 @@ class Config:
 
 
 class Polynomial:
-    """The pass times that replay takes without a profile, ms; whole nanoseconds per part."""
+    """Replay's pass times without a timing profile, in ms, rounded to whole nanoseconds."""
 
     @staticmethod
     def _ns(ms):
         s = ms / 1000.0
         n = round(s * 1e9)
-        if abs(s * 1e9 - n) > 0.49:  # near a tie the exact value decides
+        if abs(s * 1e9 - n) > 0.49:  # near a tie: round the exact value
             n = round(Fraction(s) * 10**9)
         return (n / 1e9) * 1000.0
 
@@ -121,7 +124,7 @@ class Polynomial:
 
 
 class Quiet:
-    """Stands for parts that only report: any attribute, callable to any depth, false."""
+    """Stand-in for parts that only report. It has every attribute, can be called, and is false."""
 
     def __init__(self, **kw):
         self.__dict__.update(kw)
@@ -196,10 +199,10 @@ class Request:
         self.got = 0
         self.retractions = 0
         self.admissions = []
-        self.outputs = []  # its tokens
+        self.outputs = []  # output tokens
         self.clipped = None
-        self.refused = False  # its prompt is too long
-        self.aborted = None  # when it was aborted for want of memory, ms
+        self.refused = False  # True if the prompt is too long
+        self.aborted = None  # when the request was aborted for lack of memory (ms)
 
 
 class Stall(RuntimeError):
@@ -207,7 +210,7 @@ class Stall(RuntimeError):
 
 
 class Oracle(sched.Scheduler):
-    """A Scheduler that is built from its parts, without worker, sockets and streams."""
+    """A Scheduler without worker, sockets and streams."""
 
     def __init__(self, c: Config, requests, times=None):
         self.c = c
@@ -299,7 +302,7 @@ class Oracle(sched.Scheduler):
             enable_metrics=False, num_generated_tokens=0, forward_ct_decode=0, scheduler_stage_metrics=Quiet())
         self.metrics_collector = None
         self.init_running_status()
-        # chunked prefill, without the look at the model
+        # Settings of chunked prefill, without the checks of the model.
         s = S.get_schedule()
         size = s.chunked_prefill_size
         self.chunked_prefill_size = size if size is not None and size > 0 else None
@@ -392,7 +395,7 @@ class Oracle(sched.Scheduler):
             tree.init_hicache(self.server_args, p)
         return tree
 
-    # -- what comes in --
+    # -- arrivals --
 
     def ingest_requests(self, stop_at_pause=False):
         while self.future and self.future[0].arrival <= self.clock:
@@ -410,9 +413,9 @@ class Oracle(sched.Scheduler):
         params = SamplingParams(max_new_tokens=r.output, temperature=0, ignore_eos=self.c.ignore_eos)
         params.normalize(None)
         req = Req(name(r), "", array("q", r.tokens), params, eos_token_ids=None, vocab_size=1 << 60, priority=r.priority)
-        if validate_input_length(req, self.max_req_len - 5, False):  # of what TpModelWorker makes of it
+        if validate_input_length(req, self.max_req_len - 5, False):  # the limit of TpModelWorker
             r.refused = True
-        req.logprob_start_len = -1  # as the server sets it where no log-probabilities are asked for
+        req.logprob_start_len = -1  # as in the server without requested log-probabilities
         if self.c.clip_outputs:
             self.init_req_max_new_tokens(req)
             if params.max_new_tokens != r.output:
@@ -422,7 +425,7 @@ class Oracle(sched.Scheduler):
     def _add_request_to_queue(self, req, is_retracted=False):
         r = self.by_rid[req.rid]
         again, r.queued = r.queued, True
-        if again:  # retracted, or preempted
+        if again:  # retracted or preempted
             r.retractions += 1
             self.retracted_now.append(r.rid)
         super()._add_request_to_queue(req, is_retracted)
@@ -431,7 +434,7 @@ class Oracle(sched.Scheduler):
         r = self.by_rid[req.rid]
         r.aborted, r.got = self.clock, len(r.outputs)
 
-    # -- what computes --
+    # -- passes --
 
     def _extend_work(self, batch):
         return [(self.by_rid[q.rid].rid, p, n) for q, p, n in zip(batch.reqs, batch.prefix_lens, batch.extend_lens)]
@@ -446,7 +449,7 @@ class Oracle(sched.Scheduler):
             r.admissions.append(p)
 
     def _shuffle(self, queue):
-        """In place of Python's own shuffle the one of replay with its default seed."""
+        """Shuffle the queue as replay does with its default seed."""
         queue.sort(key=lambda q: (drafts.acceptance.draw(42, self.by_rid[q.rid].rid, self.shuffles), self.by_rid[q.rid].rid))
         self.shuffles += 1
 
@@ -458,7 +461,7 @@ class Oracle(sched.Scheduler):
     def _prefill_ms(self, batch):
         n = len(batch.reqs)
         before, new = sum(batch.prefix_lens), sum(batch.extend_lens)
-        if self.drafts and batch.decoding_reqs:  # SGLang knows their lengths only as far as it has seen results
+        if self.drafts and batch.decoding_reqs:  # SGLang's lengths lack the tokens of unprocessed results
             k = n - len(batch.decoding_reqs)
             before = sum(batch.prefix_lens[:k]) + sum(x - 1 for x in self.drafts.lengths(batch.decoding_reqs))
         return self.times.prefill(n, (before + new) // n, before // n)
@@ -484,7 +487,7 @@ class Oracle(sched.Scheduler):
                 entry["prefill"] = self._extend_work(batch)
             self._admit(batch)
             ms = self._prefill_ms(batch)
-        elif batch.forward_mode.is_idle():  # a rank that waits for others
+        elif batch.forward_mode.is_idle():  # a rank that waits for the other ranks
             ms = 0.0
         else:
             entry["decode"] = [self.by_rid[q.rid].rid for q in batch.reqs]
@@ -510,7 +513,7 @@ class Oracle(sched.Scheduler):
         return result
 
     def _slowest(self, ms):
-        """The time of a pass that takes ms here."""
+        """Return the duration of a pass on all ranks, if it is ms on this rank."""
         return ms
 
     def process_batch_result(self, batch, result):
@@ -533,7 +536,7 @@ class Oracle(sched.Scheduler):
             n = len(q.output_ids)
             if n > before[q.rid]:
                 r = self.by_rid[q.rid]
-                r.got = n if not self.drafts else min(n, max(1, q.sampling_params.max_new_tokens))  # more are thrown away
+                r.got = n if not self.drafts else min(n, max(1, q.sampling_params.max_new_tokens))  # SGLang discards more tokens
                 r.outputs = list(q.output_ids)
                 r.last = at
                 if r.first is None:
@@ -545,14 +548,14 @@ class Oracle(sched.Scheduler):
             self.new_token_ratio_tracker.reset()
         self.idle_turns += 1
         if self.idle_turns <= self.prefill_decode_interval and not self.is_done():
-            return  # it plans no prompts for so many turns, and then does at this instant
+            return  # SGLang plans no prompts for prefill_decode_interval turns, then plans them at this time
         copied = self.transfers.next_end(self.clock) if self.transfers and (self.storage or not self.is_done()) else None
         if self.storage:
             if self.storage.has_news():
                 return
             later = [t for t in self.storage.ends() if t > self.clock]
             copied = min(later + ([copied] if copied is not None else []), default=None)
-        if copied is not None:  # it would look all the time, to no end before then
+        if copied is not None:  # SGLang would poll until then
             self.clock = max(self.clock, min(copied, self.future[0].arrival if self.future else copied))
             self.idle_turns = 0
         elif self.future and (self.is_done() or self.idle_turns > 4 + self.prefill_decode_interval):
@@ -571,7 +574,7 @@ class Oracle(sched.Scheduler):
 
 
 def name(r):
-    """SGLang's id of a request: by hrrn the lower one goes first where two are equal."""
+    """Return SGLang's id of a request. The schedule policy hrrn breaks ties by the lower id."""
     return f"{r.rid:09d}"
 
 

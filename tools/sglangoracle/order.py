@@ -1,5 +1,6 @@
-"""Settings of the order of the queue and of who is given up first, by SGLang's names, and what SGLang leaves to chance in
-them, pinned so that a case comes out the same twice.
+"""SGLang's settings for the order of the queue, of retraction and of eviction.
+
+pin_sets fixes an order that is random in SGLang, so that a case has the same results in every run.
 """
 DEFAULTS = {"enable_priority_scheduling": False, "schedule_low_priority_values_first": False,
             "priority_scheduling_preemption_threshold": 10, "disable_priority_preemption": False,
@@ -12,12 +13,12 @@ def settings(s):
 
 
 def changed(s):
-    """Those that are not the default."""
+    """Return the settings with a value that is not the default."""
     return {k: v for k, v in settings(s).items() if v != DEFAULTS[k]}
 
 
 class Listed(list):
-    """A set that keeps the order in which it was filled; SGLang's goes by addresses in memory."""
+    """A set that iterates in insertion order. SGLang's set iterates in the order of memory addresses."""
 
     def add(self, x):
         if x not in self:
@@ -25,7 +26,7 @@ class Listed(list):
 
 
 def pin_sets():
-    """Running requests that one preemption takes out wait in the order in which they were chosen."""
+    """Make SGLang queue the requests of one preemption in the order of their selection."""
     from sglang.srt.managers import schedule_policy
 
     schedule_policy.set = Listed

@@ -1,11 +1,11 @@
-"""Runs workloads through SGLang's scheduler, compares with replay, and records what SGLang did.
+"""Run workloads through SGLang's scheduler, compare the results with replay, and record them.
 
     --parity N [--seed S] [--set JSON] [--replay BIN] [--record FILE] [--small K]   random cases S to S+N-1, both loops
     --trace FILE [--limit N] [--set JSON] [--replay BIN] [--record FILE]            rows of a file
     --cases FILE [--replay BIN] [--record FILE]                                      cases as --record writes them
 
-A request differs in reused tokens, retractions, first or last token (ms, exactly), a case also in the order of first
-tokens, which the former imply. Without --replay nothing is compared.
+Compared for each request: time of the first token, time of the last token (ms, exactly), reused tokens, preemptions and
+output tokens. The order of first tokens is compared for each case. Without --replay, nothing is compared.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ import order as orders
 import passes
 from workload import workload
 
-ABORTED = -1  # in the first column of a request that is aborted for want of memory
+ABORTED = -1  # first column of a request that is aborted for lack of memory
 COLUMNS = ["first_token_ms", "last_token_ms", "reused_tokens", "preemptions", "tokens", "reused_from_host_tokens"]
 DEFAULTS = {"page_size": 16, "num_gpu_blocks": 16384, "chunked_prefill_size": 8192, "max_prefill_tokens": 16384,
             "schedule_policy": "fcfs", "schedule_conservativeness": 1.0, "max_running_requests": 4096}
@@ -35,17 +35,17 @@ FLAGS = {"enable_prefix_caching": True, "ignore_eos": False, "enable_mixed_chunk
          "decode_log_interval": 40, "dp_size": 1, "load_balance_method": "auto", "sliding_window_size": None,
          "swa_full_tokens_ratio": 0.8,
          "role": "null", "num_reserved_decode_tokens": 512, "kv_transfer_bandwidth": 0.0, "kv_bytes_per_token": 0}
-# Those of them that an engine has that both prefills and decodes.
+# Settings of FLAGS for an engine that both prefills and decodes.
 ALONE = ["enable_prefix_caching", "ignore_eos", "enable_mixed_chunk", "prefill_max_requests", "decode_log_interval", "dp_size",
          "sliding_window_size", "swa_full_tokens_ratio"]
-# Of cases that decode speculatively: SGLang's own, and speculative_config.
+# Settings of cases with speculative decoding.
 DRAFTS = ["speculative_algorithm", "speculative_num_steps", "speculative_eagle_topk", "speculative_num_draft_tokens",
           "speculative_config"]
 FIELDS = ("timestamp", "input_length", "output_length", "hash_ids", "priority")
 
 
 def ask_sglang(case, events=False):
-    """The columns of each request and, where they are asked for, the events, and whether SGLang refuses a prompt."""
+    """Return whether SGLang refuses a prompt, the columns of each request, and the KV-cache events (or None)."""
     s = case["settings"]
     c = oracle.Config(
         page_size=s["page_size"], pool=s["num_gpu_blocks"] * s["page_size"], max_prefill_tokens=s["max_prefill_tokens"],
@@ -72,12 +72,12 @@ def ask_sglang(case, events=False):
 
 
 def aborted(at, retractions, got):
-    """The columns of a request that is aborted for want of memory: when, and the tokens that it had."""
+    """Return the columns of a request that is aborted for lack of memory at the time at."""
     return [ABORTED, at, ABORTED, retractions, got]
 
 
 class ReplayRefuses(Exception):
-    """replay does not run the case, or fails at it."""
+    """Raised if replay rejects the case or fails."""
 
 
 def ask_replay(program, case):
@@ -111,14 +111,14 @@ def ask_replay(program, case):
 
 
 def drafts_given(s):
-    """How replay is asked for speculative decoding."""
+    """Return the settings of speculative decoding for replay."""
     breadth = "speculative_ngram_max_bfs_breadth" if s["speculative_algorithm"] == "NGRAM" else "speculative_eagle_topk"
     names = ("speculative_algorithm", "speculative_num_steps", "speculative_num_draft_tokens", "speculative_config")
     return {k: s[k] for k in names} | {breadth: s["speculative_eagle_topk"]}
 
 
 def cases(a):
-    """The cases that are asked for, one by one."""
+    """Yield the cases that the arguments select."""
     fixed = json.loads(a.set)
     if a.cases:
         with open(a.cases) as f:
@@ -144,13 +144,13 @@ def order(did):
     return sorted((i for i in range(len(did)) if did[i][0] != ABORTED), key=lambda i: (did[i][0], i))
 
 
-# What can become of a case. The others than GOOD are what replay or the oracle has to answer for.
+# Results of a case. Results that are not in GOOD are failures of replay or of the oracle.
 CLASSES = ("equal", "as recorded", "SGLang fails", "SGLang refuses a prompt", "differs", "only replay refuses", "not compared", "the oracle fails")
 GOOD = CLASSES[:4]
 
 
 class Tally:
-    """Counts cases by what became of them, and columns that differ."""
+    """Counts of cases by result, and of cases that differ by column."""
 
     def __init__(self):
         self.classes, self.fields, self.requests = dict.fromkeys(CLASSES, 0), collections.Counter(), 0
@@ -169,20 +169,20 @@ class Tally:
 
 
 def judge(a, case, tally):
-    """What became of a case: its class and a word about it; and what SGLang did, None where it did not end."""
+    """Return the result of a case, a text, and the columns and events of SGLang (None if SGLang failed)."""
     try:
         refused, did, published = ask_sglang(case, a.events)
     except (oracle.Stall, AssertionError, RuntimeError, ValueError) as e:
         place = traceback.extract_tb(e.__traceback__)[-1]
         if isinstance(e, oracle.Stall) or f"{os.sep}sglang{os.sep}" in place.filename:
-            return "SGLang fails", repr(str(e)[:90]), None, None  # it has nothing it could run, or no memory for what it has planned
+            return "SGLang fails", repr(str(e)[:90]), None, None  # SGLang has nothing to run, or no memory for a planned pass
         return "the oracle fails", f"{e!r} at {place.filename}:{place.lineno}", None, None
     except Exception as e:
         place = traceback.extract_tb(e.__traceback__)[-1]
         return "the oracle fails", f"{e!r} at {place.filename}:{place.lineno}", None, None
     if refused:
         return "SGLang refuses a prompt", "", None, None
-    if case["settings"].get("role", "null") != "null":  # of a prefill or decode worker alone, which go test compares
+    if case["settings"].get("role", "null") != "null":  # a prefill or decode worker alone; go test compares it
         if "requests" not in case:
             return ("equal" if not a.replay else "not compared"), "a worker of one role: --record it, for go test", did, published
         same = all(x[:len(y)] == y for x, y in zip(did, case["requests"], strict=True))  # older cases have fewer columns
@@ -194,7 +194,7 @@ def judge(a, case, tally):
     except (ReplayRefuses, subprocess.TimeoutExpired) as e:
         return "only replay refuses", str(e), did, published
     for x, y in zip(did, here):
-        if y[1] is None:  # its file of requests does not have the instant, which go test compares
+        if y[1] is None:  # replay's file of requests lacks this time; go test compares it
             y[1] = x[1]
     wrong = [f"request {i}: {COLUMNS[k]} is {y[k]}, and {x[k]} in SGLang"
              for i, (x, y) in enumerate(zip(did, here)) for k in range(min(len(x), len(y))) if x[k] != y[k]]

@@ -1,11 +1,11 @@
-"""Runs SGLang's own scheduler (oracle.py) over a workload: one engine, its ranks, or a worker of two pools."""
+"""Run SGLang's own scheduler (oracle.py) over a workload: an engine, its ranks, or a prefill or decode worker."""
 from __future__ import annotations
 
 import argparse
 import json
 import sys
 
-import oracle  # before all of SGLang
+import oracle  # must precede all imports of SGLang
 import events
 import pd
 import ranks

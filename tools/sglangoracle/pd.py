@@ -1,8 +1,8 @@
-"""Prefill and decode workers of SGLang: its own loops for each, with its queues for requests whose KV cache comes or goes.
+"""Prefill and decode workers of SGLang, with SGLang's own loops and queues for requests with KV-cache transfers.
 
-The network is ours. A decode worker's KV cache is there as soon as it has memory for it (SGLang's fake receiver); its
-requests come when their prompts are computed elsewhere. A prefill worker's peers have memory at once; what it sends
-takes its time on the logical clock, one piece after the other for each request.
+The network is a model. A request arrives at a decode worker when its prompt is computed elsewhere. Its KV cache arrives when
+the decode worker has memory for it (SGLang's fake receiver). A prefill worker sends KV cache to peers that always have memory.
+A transfer takes time on the logical clock. The transfers of a request run one at a time.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sglang.srt.managers import schedule_batch  # noqa: E402
 
 
 def alone():
-    """One rank, which asks nobody else."""
+    """Return the parallel layout of a single rank."""
     group = types.SimpleNamespace(cpu_group=None)
     return types.SimpleNamespace(
         attn_tp_group=group, attn_tp_cpu_group=None, attn_cp_cpu_group=None, tp_rank=0, pp_rank=0, pp_size=1, attn_tp_rank=0,
@@ -32,7 +32,7 @@ def poll(pollers, *a, **k):
 
 
 class Over:
-    """An object with some of its methods replaced."""
+    """A wrapper that replaces some methods of an object."""
 
     def __init__(self, of, **methods):
         self.__dict__.update(methods, _of=of)
@@ -70,8 +70,10 @@ class Worker(oracle.Oracle):
         return None
 
     def on_idle(self):
-        """The clock goes to what happens next. Where somebody waits for pages on their way it goes to the next time that
-        some come back: SGLang, which knows no such time, tries again and again, and is made to try once."""
+        """Advance the clock to the next event.
+
+        If requests wait for pages that are in transfer, this is the end of the next transfer. SGLang would poll until then.
+        """
         if self.waiting_queue and self.next_event() is not None:
             self.clock, self.idle_turns = self.next_event(), 0
             return
@@ -140,7 +142,7 @@ class Decode(Worker):
 
 
 class Sender:
-    """Sends in the time that the logical clock gives it."""
+    """Stand-in for SGLang's sender of KV cache. A transfer takes time on the logical clock."""
 
     def __init__(self, mgr, bootstrap_addr, bootstrap_room, req_has_disagg_prefill_dp_rank=False):
         self.worker = mgr.worker
@@ -179,7 +181,7 @@ class Sender:
 
 class Prefill(Worker):
     def metadata_rows(self):
-        return 1 << 16  # never short
+        return 1 << 16  # more than any case needs
 
     def _build(self, args, longest):
         super()._build(args, longest)
@@ -201,7 +203,7 @@ class Prefill(Worker):
             torch.cuda.Event = lambda **k: types.SimpleNamespace(record=lambda s=None: None)
 
     def run_batch(self, batch, pp_proxy_tensors=None):
-        # What was cached goes once the pass before, which may write it, has ended: when this one begins.
+        # The cached prefix is sent when this pass begins, because the previous pass may write to it.
         self.sends_at = max(self.clock, self.gpu_free)
         for q in batch.reqs:
             self.maybe_send_cached_prefix_chunk(q)

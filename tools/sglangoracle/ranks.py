@@ -1,8 +1,8 @@
-"""Several of SGLang's schedulers in lockstep, as data-parallel attention makes them, spread over by its own controller.
+"""Several SGLang schedulers in lockstep, as with data-parallel attention. SGLang's own controller distributes requests.
 
-Each rank is a Scheduler with its own loop, in a thread; one runs at a time. Where SGLang gathers a row of each rank
-(dp_attn.exchange_sync_rows) they meet here, and a pass ends on all of them when it ends on the slowest. The controller
-reads what schedulers publish of their load; its clock is that of the simulation.
+Each rank is a Scheduler with its own loop in a thread. Only one thread runs at a time. The ranks wait for each other where
+SGLang gathers a row of each rank (dp_attn.exchange_sync_rows). A pass ends on all ranks when it ends on the slowest rank.
+The controller reads the loads that the schedulers publish. Its clock is the clock of the simulation.
 """
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sglang.srt.managers.scheduler_components.pool_stats_observer import Schedul
 
 
 class Meeting:
-    """Where ranks wait for one another. Between meetings one of them runs at a time."""
+    """A barrier for ranks. Only one rank runs at a time."""
 
     def __init__(self, n):
         self.lock = threading.Lock()
@@ -31,7 +31,7 @@ class Meeting:
         self.values = [None] * n
 
     def all(self, rank, value=None):
-        """What each of them brings."""
+        """Wait for all ranks, and return the value of each rank."""
         self.values[rank] = value
         self.lock.release()
         self.barrier.wait()
@@ -105,7 +105,7 @@ stamps = itertools.count(1)
 
 
 def load_of(s):
-    """What SchedulerLoadInquirer tells of a scheduler, as far as its controller reads it."""
+    """Return the load of a scheduler by SchedulerLoadInquirer, with the fields that the controller reads."""
     from sglang.srt.managers.scheduler_components.load_inquirer import SchedulerLoadInquirer
 
     inquirer = SchedulerLoadInquirer.__new__(SchedulerLoadInquirer)
@@ -193,7 +193,7 @@ class Lockstep:
         self.meeting.lock.acquire()
         try:
             rank.run()
-        except BaseException as e:  # noqa: BLE001: it ends all of them
+        except BaseException as e:  # noqa: BLE001: an exception of one rank ends all ranks
             self.failed = self.failed or e
             self.meeting.barrier.abort()
         finally:
@@ -216,7 +216,7 @@ class Lockstep:
 
 
 class NoOverlapOfTwo:
-    """Two-batch overlap, which is off."""
+    """Stand-in for two-batch overlap, which is disabled."""
 
     def prepare_all_gather(self, batch):
         mode = dp_attn.ForwardMode.IDLE if batch is None else batch.forward_mode

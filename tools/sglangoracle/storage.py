@@ -1,7 +1,8 @@
 """Storage behind SGLang's hierarchical cache: hashes in memory, and transfers that take logical time.
 
-SGLang's own tree asks, drains and inserts; its own controller looks up hashes. Its threads, which read and write, are
-replaced: one reader and one writer take job after job in batches, and a batch takes its bytes at a bandwidth.
+SGLang's own tree requests, drains and inserts pages. SGLang's own controller looks up hashes. The threads that read and write
+storage are replaced by one reader and one writer. Both run one job at a time, in batches. A batch takes the time of its bytes at
+a bandwidth.
 """
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from sglang.srt.utils import poll_timer
 
 
 class Call:
-    """A queue that does something with what is put into it."""
+    """A queue that calls a function with each item that is put into it."""
 
     def __init__(self, put):
         self.put = self.put_nowait = put
 
 
 class Disk:
-    """Jobs one after the other, each a list of pages, in batches."""
+    """Runs one job at a time. A job is a list of pages, in batches."""
 
     def __init__(self, took, landed, over, stopped):
         self.took, self.landed, self.over, self.stopped = took, landed, over, stopped
@@ -60,7 +61,7 @@ class Disk:
 
 
 class Storage:
-    """Stands for the backend and for the controller's threads."""
+    """Stand-in for the storage backend and for the threads of the controller."""
 
     def __init__(self, oracle, nanos):
         self.oracle = o = oracle
@@ -115,7 +116,7 @@ class Storage:
             cc.prefetch_hit_queue, cc.ack_prefetch_queue, cc.ack_backup_queue, cc.host_mem_release_queue))
 
     def ends(self):
-        """When something happens that SGLang would see."""
+        """Return the times of the next events that SGLang would notice."""
         waits = self.oracle.tree_cache._storage_prefetch_wait
         ongoing = self.oracle.tree_cache.ongoing_prefetch
         return self.reads.next_end() + self.writes.next_end() + [
@@ -131,7 +132,7 @@ STARTED = {}
 
 
 def prepare(oracle, nanos):
-    """Puts the storage in the place of the controller's threads."""
+    """Replace the threads of the cache controller by a Storage."""
     STARTED.clear()
     oracle.storage = s = Storage(oracle, nanos)
     HybridCacheController._start_storage_threads = lambda cc: s.start(cc)
@@ -139,7 +140,7 @@ def prepare(oracle, nanos):
 
 
 def attach(oracle):
-    """Runs the disks when SGLang's tree looks, and notes when it begins to wait."""
+    """Run the disks when SGLang's tree checks for events, and record when the tree begins to wait for a prefetch."""
     tree, s = oracle.tree_cache, oracle.storage
     s.cc.storage_backend = s
     look, begin = tree.check_hicache_events, tree._start_storage_prefetch_wait
@@ -159,7 +160,7 @@ def attach(oracle):
     tree.check_hicache_events, tree._start_storage_prefetch_wait = check, wait
 
 
-# Settings of a case, by what they are where it has storage and does not say.
+# Defaults of the storage settings of a case.
 DEFAULTS = {"hicache_storage_prefetch_policy": "timeout", "prefetch_threshold": 256, "prefetch_timeout_base": 1.0,
             "prefetch_timeout_per_ki_token": 0.25, "bandwidth_g2_to_g3_gbps": 5.0, "bandwidth_g3_to_g2_gbps": 5.0}
 
@@ -183,7 +184,7 @@ def settings(s):
 
 
 def args(c):
-    """The server's."""
+    """Return the storage arguments of ServerArgs."""
     import json
 
     if not c.storage:
@@ -194,7 +195,7 @@ def args(c):
 
 
 def given(s):
-    """The same as replay has them."""
+    """Return the storage settings of a case by the names of replay."""
     if not s.get("hicache_storage_backend"):
         return {}
     s = {**DEFAULTS, **s}

@@ -1,6 +1,7 @@
-"""The two pools of a model with sliding-window layers: tokens of its full layers, and of those with a window.
+"""The two KV-cache pools of a model with sliding-window layers: one pool for full layers, one for sliding-window layers.
 
-The allocator and the tree are SGLang's; of the memory behind them nothing is made but the mapping from one to the other.
+The allocator and the tree are SGLang's. The pools have no memory, only the mapping from indices of the full pool to indices of
+the sliding-window pool.
 """
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ from sglang.srt.mem_cache.unified_cache.components import ComponentType
 
 
 def swa_tokens(c):
-    """The tokens of layers with windows, as SGLang's HybridSWAPoolConfigurator has them."""
+    """Return the tokens of the sliding-window pool, as SGLang's HybridSWAPoolConfigurator computes them."""
     return int(c.pool * c.swa_full_tokens_ratio) // c.page_size * c.page_size
 
 
 class Pool(BaseSWAKVPool):
-    """No memory."""
+    """Stand-in for the two pools, without memory."""
 
     def __init__(self):
         self.full_kv_pool = self.swa_kv_pool = None
@@ -45,13 +46,13 @@ def allocator(c):
 
 
 def tree_params(p, c):
-    """Adds to the parameters of a tree what its windows need."""
+    """Set the parameters of a tree for sliding windows."""
     p.sliding_window_size = c.sliding_window_size
     p.tree_components = (ComponentType.FULL, ComponentType.SWA)
 
 
 def set_scheduler(scheduler, c):
-    """What a Scheduler has of its cache's builder for such a model."""
+    """Set the attributes of a Scheduler that SGLang's cache builder sets for a model with sliding-window layers."""
     scheduler.is_hybrid_swa = True
     scheduler.sliding_window_size = c.sliding_window_size
     scheduler.full_tokens_per_layer, scheduler.swa_tokens_per_layer = c.pool, swa_tokens(c)

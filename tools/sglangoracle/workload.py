@@ -1,11 +1,11 @@
-"""Random workloads: small pools, shared prompts, prompts in chunks."""
+"""Random workloads with small pools, shared prompts, and prompts in chunks."""
 import random
 
 import draws
 
 
 def workload(seed, settings=None):
-    """Settings and rows (timestamp, input_length, output_length, hash_ids) of a case."""
+    """Return settings, trace block size and rows (timestamp, input_length, output_length, hash_ids) of a case."""
     r = random.Random(seed)
     page = r.choice([1, 16, 64])
     block = r.choice([64, 128]) if page == 64 else r.choice([16, 32, 64])

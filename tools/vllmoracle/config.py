@@ -1,8 +1,8 @@
-"""What a release of vLLM makes of settings before it starts, decided by its own configuration code.
+"""Configure an engine of a vLLM release from settings, with the release's own configuration code.
 
-The configuration of a server is a tree of objects with models and devices in it, which are stand-ins here. What vLLM
-derives from other settings (asynchronous scheduling, the model runner, the budget of a pass, groups of KV blocks, what a
-drafter needs) is derived by its own properties, methods and statements. What it refuses is a Refused.
+The configuration of a server is a tree of objects that contain models and devices. Stand-ins replace these objects here.
+vLLM's own properties, methods and statements derive asynchronous scheduling, the model runner, the budget of a pass,
+groups of KV blocks and the needs of a drafter. Settings that vLLM rejects raise Refused.
 """
 import ast
 import dataclasses
@@ -19,7 +19,7 @@ from vllm.config.cache import CacheConfig
 from vllm.config.scheduler import SchedulerConfig
 from vllm.config import speculative
 
-torch_utils.get_dtype_size = lambda dtype: 2  # in bytes, where torch is a stand-in
+torch_utils.get_dtype_size = lambda dtype: 2  # bytes of an element; torch is a stand-in
 
 import vllm.v1.core.kv_cache_utils as kv_cache_utils  # noqa: E402
 import vllm.v1.kv_cache_interface as kv_cache_interface  # noqa: E402
@@ -30,7 +30,7 @@ SpeculativeConfig = speculative.SpeculativeConfig
 kv_cache_interface.get_dtype_size = torch_utils.get_dtype_size
 config_module.HAS_TRITON = True  # as on a server with a GPU
 
-# Settings of the oracle that are no fields of SchedulerConfig.
+# Settings of the oracle that are not fields of SchedulerConfig.
 OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_caching", "max_model_len", "idle_sleep_ms",
        "sliding_window", "attention_chunk_size", "layer_types", "window_groups", "full_groups", "v2_model_runner", "architecture",
        "num_g2_blocks", "kv_offload_connector", "kv_bytes_per_token", "bandwidth_g1_to_g2_gbps", "bandwidth_g2_to_g1_gbps",
@@ -39,27 +39,27 @@ OWN = {"speculative_config", "num_gpu_blocks", "block_size", "enable_prefix_cach
 
 
 class Refused(Exception):
-    """vLLM does not start with these settings."""
+    """Raised if vLLM does not start with the settings."""
 
 
 class Bag(types.SimpleNamespace):
-    """Settings by name. One that is not there is an error that names it, not a guess."""
+    """Settings by name. A missing name raises AttributeError."""
 
 
 def pick(function, **values):
-    """Those of values that function takes."""
+    """Return the entries of values that are parameters of function."""
     names = parameters(function)
     return {k: v for k, v in values.items() if k in names}
 
 
 @functools.cache
 def parameters(function):
-    """The parameters of a function or a class."""
+    """Return the parameters of a function or a class."""
     return inspect.signature(function).parameters
 
 
 class Derived:
-    """A stand-in whose properties and methods are those of a class of vLLM."""
+    """Stand-in with the properties and methods of a class of vLLM."""
 
     of = None
 
@@ -75,13 +75,13 @@ class Derived:
 
 
 class Config(Derived):
-    """Stands in for VllmConfig."""
+    """Stand-in for VllmConfig."""
 
     of = VllmConfig
 
 
 class Speculation(Derived):
-    """Stands in for SpeculativeConfig."""
+    """Stand-in for SpeculativeConfig."""
 
     of = SpeculativeConfig
 
@@ -98,7 +98,7 @@ class Speculation(Derived):
 
 @functools.cache
 def statements_that_set(function, attribute):
-    """The source of the statements of function that set attribute, as in self.a.b, and of those before that make their names."""
+    """Return the source of the statements in function that set attribute (as in self.a.b) or that define names for them."""
     body = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0].body
 
     def stores(node):
@@ -120,29 +120,29 @@ def statements_that_set(function, attribute):
 
 
 def decide_async(c):
-    """Leaves in c whether its release schedules asynchronously."""
+    """Set c.scheduler_config.async_scheduling with the statements of the release."""
     source = statements_that_set(VllmConfig.__post_init__, "self.scheduler_config.async_scheduling")
     scope = {"self": c}
     exec(compile(source, config_module.__file__, "exec"), vars(config_module), scope)
 
 
 def configure(s):
-    """The configuration of an engine with the settings s, as far as its loop and scheduler read it."""
+    """Return the parts of the configuration that the loop and the scheduler of an engine with the settings s read."""
     fields = {k: v for k, v in s.items() if k not in OWN}
     unknown = sorted(set(fields) - set(SchedulerConfig.__dataclass_fields__))
     if unknown:
         raise Refused(f"this vLLM's scheduler has no {', '.join(unknown)}")
     try:
         return derive(s, fields)
-    except (ValueError, AssertionError) as e:  # pydantic's are ValueErrors
+    except (ValueError, AssertionError) as e:  # errors of pydantic are ValueErrors
         raise Refused(str(e).replace("\n", " ")) from e
 
 
-PAGE = 4096  # bytes of a KV block, as a connector is told; what transfers count is the setting's
+PAGE = 4096  # bytes of a KV block for connectors; the time of transfers uses kv_bytes_per_token
 
 
 def host_connector(s):
-    """The connector to host memory of a server, None without, as a configuration names it."""
+    """Return the configuration of the connector to host memory, or None without host memory."""
     if not s["num_g2_blocks"]:
         return None
     name = {"offloading": "OffloadingConnector", "simple": "SimpleCPUOffloadConnector"}[s["kv_offload_connector"]]
@@ -150,7 +150,7 @@ def host_connector(s):
 
 
 def transfer_config(s):
-    """The kv_transfer_config of a server with host memory, of a prefill or decode server, or of one with both; None without."""
+    """Return the KVTransferConfig for host memory, for a prefill or decode engine, or for both; None if s has neither."""
     from vllm.config.kv_transfer import KVTransferConfig
     host = host_connector(s)
     if "kv_role" not in s:
@@ -209,7 +209,7 @@ def spec(kind, s, **more):
 
 
 def layer_types(s):
-    """What each layer attends to, in the order of the model: by the names of config.json."""
+    """Return the attention type of each layer, as named in config.json, in the order of the model."""
     if not s["sliding_window"] and not s["attention_chunk_size"]:
         return ["full_attention"]
     kind = "sliding_attention" if s["sliding_window"] else "chunked_attention"
@@ -217,7 +217,7 @@ def layer_types(s):
 
 
 def kv_cache(c, s):
-    """The groups of KV blocks into which vLLM puts the layers of a model."""
+    """Return the KV cache configuration, with the groups that vLLM makes of the layers of a model."""
     kinds = {
         "full_attention": lambda: spec(FullAttentionSpec, s),
         "sliding_attention": lambda: spec(SlidingWindowSpec, s, sliding_window=s["sliding_window"]),

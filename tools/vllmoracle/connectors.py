@@ -1,10 +1,13 @@
-"""Runs a release's own KV connectors: both of their sides, scheduler and worker, on the clock of the oracle.
+"""Run a release's own KV connectors, scheduler side and worker side, on the clock of the oracle.
 
-What a worker copies is a model: each way is a queue of transfers, one after the other, of as many bytes as they have blocks,
-at a bandwidth of its own. A pass is handed to the worker when it is planned, and the worker takes it when it has taken the one
-before. It submits the stores of the pass before, which begin when the device has computed what it was given so far, waits for those
-that must end first, and asks what has ended. Loads begin at once, or where the release submits them after
-the pass, when the device has computed it.
+Copies of KV blocks are a model. Each direction has a bandwidth and a queue of transfers, and copies one transfer at a time.
+The worker receives a pass when the pass is planned and the worker has received all earlier passes. With each pass the worker:
+
+- submits the stores of the previous pass, which begin when the device has computed all passes so far
+- waits for the transfers that must end first
+- reports the transfers that have ended
+
+Loads begin at once. If the release submits loads after the pass, they begin when the device has computed the pass.
 """
 import inspect
 from collections.abc import MutableSet
@@ -12,12 +15,12 @@ from collections.abc import MutableSet
 from config import Bag
 
 DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0, "kv_offload_connector": "offloading"}
-# Of prefill and decode engines (pd.py): how many there are, blocks of a decode engine (0: as many), the link of a transfer, and pull or push.
+# Settings of prefill and decode engines (pd.py). decode_num_gpu_blocks defaults to num_gpu_blocks (0).
 PD = {"kv_transfer": "pull", "prefill_workers": 0, "decode_workers": 0, "decode_num_gpu_blocks": 0, "kv_transfer_bandwidth": 0.0, "kv_transfer_latency_ms": 0.0}
 
 
 class Part:
-    """A pass as one connector of a MultiConnector sees it."""
+    """The scheduler output of a pass, with the metadata of one connector of a MultiConnector."""
 
     def __init__(self, out, i):
         self.out, self.kv_connector_metadata = out, out.kv_connector_metadata.metadata[i]
@@ -27,7 +30,7 @@ class Part:
 
 
 class Ordered(MutableSet):
-    """A set in the order in which it was filled, which Python leaves open: a run must not depend on hashes of strings."""
+    """A set that iterates in insertion order, so that a run does not depend on the hashes of strings."""
 
     def __init__(self, items=()):
         self.items = dict.fromkeys(items)
@@ -60,11 +63,11 @@ class Ordered(MutableSet):
 
 
 class Link:
-    """One direction: transfers one after the other."""
+    """One direction of copies: one transfer at a time."""
 
     def __init__(self, gbps):
         self.bytes_per_ms, self.busy, self.queue = gbps * 1e6, 0.0, []
-        self.moves = 0  # transfers begun and ended
+        self.moves = 0  # number of transfers begun plus number of transfers ended
 
     def submit(self, job, at, size):
         took = size / self.bytes_per_ms if self.bytes_per_ms else 0.0
@@ -85,13 +88,13 @@ class Link:
 
 
 class Copies:
-    """Stands in for the worker that copies blocks."""
+    """Stand-in for the worker that copies KV blocks."""
 
     def __init__(self, s):
         self.to_host, self.to_device = Link(s["bandwidth_g1_to_g2_gbps"]), Link(s["bandwidth_g2_to_g1_gbps"])
         self.block_bytes = float(s["block_size"]) * float(s["kv_bytes_per_token"])
-        self.now = 0.0  # when the worker has taken what it was given so far
-        self.computed = 0.0  # when the device has computed what it was given so far
+        self.now = 0.0  # when the worker has received all passes so far (ms)
+        self.computed = 0.0  # when the device has computed all passes so far (ms)
         self.load_after = False
 
     def submit_store(self, job, src, dst):
@@ -118,7 +121,7 @@ class Copies:
 
 
 class Backend(Copies):
-    """Stands in for the threads and streams that copy blocks for SimpleCPUOffloadConnector: one transfer each way of a pass at most."""
+    """Stand-in for the copies of SimpleCPUOffloadConnector. A pass has at most one transfer in each direction."""
 
     def launch_copy(self, src_blocks, dst_blocks, is_store, event_idx, events_list, wait_event=None):
         link, at = (self.to_host, max(self.now, self.computed)) if is_store else (self.to_device, self.now)
@@ -127,7 +130,7 @@ class Backend(Copies):
 
 
 class Event:
-    """The end of a transfer."""
+    """A device event that occurs at the end of a transfer."""
 
     def __init__(self, copies, end):
         self.copies, self.end = copies, end
@@ -140,7 +143,7 @@ class Event:
 
 
 class Worker:
-    """The worker's side of the connector, called as the release's model runner calls it."""
+    """The worker side of the connector, with the calls of the release's model runner."""
 
     def __init__(self, config, kv_cache_config, s):
         import vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler as scheduler
@@ -166,10 +169,10 @@ class Worker:
             self.connector.connector_worker.worker = self.copies
         post = inspect.signature(runner.ActiveKVConnector.post_forward).parameters
         self.copies.load_after = "defer_finalize" in post  # the release submits loads after the pass
-        self.saves_nothing = "wait_for_save" in post  # its empty passes save nothing
+        self.saves_nothing = "wait_for_save" in post  # empty passes of the release save nothing
 
     def begin(self, out, now, computed):
-        """Takes a pass, which was planned at now, and returns when it may start."""
+        """Receive a pass that was planned at now, and return when it may start."""
         self.copies.now, self.copies.computed = max(now, self.copies.now), computed
         self.connector.handle_preemptions(out.kv_connector_metadata)
         self.connector.bind_connector_metadata(out.kv_connector_metadata)
@@ -178,7 +181,7 @@ class Worker:
         return self.copies.now
 
     def end(self, out, computed):
-        """Ends what begin began, once the device has the pass, and returns what is reported of it."""
+        """Complete a pass that the device computes until computed, and return the connector output for the scheduler."""
         from vllm.v1.outputs import KVConnectorOutput
         self.copies.computed = computed
         if self.copies.load_after:
@@ -193,11 +196,11 @@ class Worker:
 
 
 class Both:
-    """The worker's sides of a MultiConnector: of the connector between prefill and decode engines, and of the one to host memory."""
+    """The worker side of a MultiConnector: pd connects prefill and decode engines, host connects to host memory."""
 
     def __init__(self, pd, host):
         self.pd, self.host = pd, host
-        self.reports = 0  # passes that reported something of host memory
+        self.reports = 0  # number of passes that reported transfers to or from host memory
 
     @property
     def reading(self):
@@ -212,7 +215,7 @@ class Both:
         return self.pd.moves + self.reports + sum(link.moves for link in self.links)
 
     def wakes(self):
-        """When the next transfer ends that a pass will report."""
+        """Return when the next transfer ends that a pass will report."""
         ends = (end for link in self.links for _, end in link.queue if end > self.host.copies.now)
         return min(self.pd.wakes(), min(ends, default=float("inf")))
 
@@ -239,7 +242,7 @@ class Both:
 
 
 def in_order(connector):
-    """Has the scheduler's side see requests that ended in the order of their numbers, as a set has none."""
+    """Sort the finished requests by id before the scheduler side reads them, because a set has no fixed order."""
     build = connector.build_connector_meta
 
     def ordered(out):
@@ -250,6 +253,6 @@ def in_order(connector):
 
 
 def copies(connector):
-    """Reports whether something is being copied."""
+    """Report whether the connector has pending stores or loads."""
     simple = getattr(connector, "scheduler_manager", None)
     return connector.has_pending_push_work() or simple and (simple.has_pending_stores() or bool(simple._reqs_to_load))

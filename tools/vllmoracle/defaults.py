@@ -1,7 +1,8 @@
-"""Prints what a server of a release of vLLM takes for max_num_batched_tokens and max_num_seqs where they are not set: a row
-for each GPU and what else is set. See the header of run; testdata/vllm/defaults.jsonl holds the rows of all releases.
+"""Print the default max_num_batched_tokens and max_num_seqs of a server of a vLLM release.
 
-vLLM's own engine arguments answer. The GPU, the model and the ranks are stand-ins that have what is asked of them.
+Each row is for one GPU and one set of other settings. vLLM's own engine arguments compute the defaults. The GPU, the model
+and the ranks are stand-ins with the attributes that vLLM reads. The header of run shows the command.
+The file testdata/vllm/defaults.jsonl has the rows of all releases.
 """
 import inspect
 import itertools
@@ -20,7 +21,7 @@ from vllm.config.cache import CacheConfig  # noqa: E402
 from vllm.engine import arg_utils  # noqa: E402
 from vllm.usage.usage_lib import UsageContext  # noqa: E402
 
-GPUS = [  # by the name and the memory, in GiB, that the driver reports
+GPUS = [  # name and memory (GiB) that the driver reports
     ("NVIDIA L4", 22.03), ("NVIDIA A100-SXM4-40GB", 39.39), ("NVIDIA A100-SXM4-80GB", 79.15), ("below", 69.99), ("at", 70),
     ("NVIDIA H100 80GB HBM3", 79.19), ("NVIDIA H200", 139.8), ("below", 159.99), ("at", 160), ("NVIDIA B200", 178.35),
     ("an a100 of the future", 200),
@@ -28,7 +29,7 @@ GPUS = [  # by the name and the memory, in GiB, that the driver reports
 
 
 class GPU:
-    """Stands in for the platform."""
+    """Stand-in for vLLM's platform: a CUDA GPU with a name and a memory size."""
 
     def __init__(self, name, gib):
         self.name, self.bytes = name, int(gib * (1 << 30))

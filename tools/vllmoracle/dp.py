@@ -1,9 +1,11 @@
-"""Runs the data-parallel engines of a release behind its own front end and coordinator, on one logical clock.
+"""Run the data-parallel engines of a release with its own front end and coordinator, on one logical clock.
 
-Engines run DPEngineCoreProc's own loop, requests are spread by DPLBAsyncMPClient's own choice, and what that knows of engines comes from
-DPCoordinatorProc's own loop. Each of them is a fiber that runs until it has to wait. At an instant passes end first, in the order
-of engines, then the coordinator hears of it, then requests arrive, then engines plan. Messages take no time. A pass begins when all engines have one or
-a dummy pass, and lasts as long as one with the most of everything.
+Engines run the loop of DPEngineCoreProc. DPLBAsyncMPClient chooses the engine of each request. The loop of DPCoordinatorProc
+sends it the loads of the engines. Each loop is a fiber, which runs until it has to wait. Messages take no time.
+
+Events at the same instant have this order: passes end (in the order of engines), the coordinator receives messages,
+requests arrive, engines plan. A pass begins when every engine has submitted a pass or a dummy pass. Its duration is that of
+a pass with the largest value over all engines of each measure in timing.py.
 """
 import json
 import os
@@ -32,7 +34,7 @@ FOREVER = float("inf")
 
 
 class Forward:
-    """A pass of all engines."""
+    """A pass that all engines compute together."""
 
     def __init__(self):
         self.work, self.end = {}, FOREVER
@@ -59,7 +61,7 @@ class Group:
 
 
 class Flight:
-    """The output of a pass, as EngineCore sees it: a future."""
+    """The output of a pass, as the future that EngineCore reads."""
 
     def __init__(self, engine, forward, output):
         self.engine, self.forward, self.output = engine, forward, output
@@ -107,9 +109,9 @@ class Executor(main.Executor):
 
 
 class Life(main.Life):
-    """One that loses its place when its last token is known, and has not been delivered, loses nothing: replay does not count that."""
+    """A request. As in replay, a preemption after its last token is computed and before it is delivered does not count."""
 
-    ended = False  # the pass with its last token has
+    ended = False  # True if the pass with the last token has ended
 
     def lost(self, drops):
         if not self.ended:
@@ -117,7 +119,7 @@ class Life(main.Life):
 
 
 class Engine(main.Engine, engine_core.DPEngineCoreProc):
-    """The parts of DPEngineCoreProc that its loop reads. The loop itself is its own."""
+    """The attributes that the loop of DPEngineCoreProc reads. The loop itself is vLLM's."""
 
     kind = engine_core.DPEngineCoreProc
 
@@ -145,7 +147,7 @@ class Engine(main.Engine, engine_core.DPEngineCoreProc):
         self.fiber.pause(*reason)
 
     def ready(self):
-        """Whether what it waits for has come."""
+        """Report whether the event that the engine waits for has occurred."""
         reason = self.fiber.reason
         if reason is None:
             return True
@@ -209,7 +211,7 @@ class World:
         return self.outcome
 
     def settle(self):
-        """Resumes what has something to do at this instant, until nothing has."""
+        """Resume engines, coordinator and front end until none has work left at this instant."""
         for e in self.engines:
             while e.ready():
                 e.fiber.resume()
@@ -236,7 +238,7 @@ class World:
 
 
 class Socket:
-    """A socket of the coordinator."""
+    """Stand-in for a socket of the coordinator."""
 
     def __init__(self, coordinator, name):
         self.coordinator, self.name = coordinator, name
@@ -265,7 +267,7 @@ class Socket:
 
 
 class Coordinator:
-    """DPCoordinatorProc's own loop."""
+    """A fiber with the loop of DPCoordinatorProc. Sockets and time are stand-ins."""
 
     def __init__(self, world, size):
         self.world = world
@@ -293,14 +295,14 @@ class Coordinator:
                 return events
 
     def run(self):
-        """Runs it up to this instant."""
+        """Run the coordinator up to the current instant."""
         while self.fiber.reason is None or self.deadline <= self.world.clock.now or any(self.sockets[x.name] for x in self.listened):
             self.fiber.resume()
             assert self.fiber.reason == ("poll",)
 
 
 class Front:
-    """The front end: DPLBAsyncMPClient's own choice of the engine for a request."""
+    """The front end. The code of DPLBAsyncMPClient chooses the engine of each request."""
 
     def __init__(self, world, rows, s, lives, block, hasher, longest):
         self.world, self.rows, self.block, self.hasher, self.longest = world, rows, block, hasher, longest
@@ -370,7 +372,7 @@ def drive(world, log):
 
 
 def run(rows, s, profile, block, out=None):
-    """Runs rows and returns what is to be told of the run; main.run.lives are the requests, in order."""
+    """Run rows and return a summary of the run. main.run.lives has the results of the requests, in the order of rows."""
     import vllm
     if out:
         os.makedirs(out, exist_ok=True)

@@ -1,20 +1,20 @@
-"""Speculative decoding: how many drafts are accepted, which replay draws alike, and what drafting takes.
+"""Speculative decoding: the number of accepted drafts, with the same draws as replay, and the time of drafting.
 
-"speculative_config" of the settings has fields of vLLM's own (method, num_speculative_tokens, parallel_drafting, ...) and
+"speculative_config" of the settings has fields of vLLM (method, num_speculative_tokens, parallel_drafting, ...) and
 
-    synthetic_acceptance_rates  by position, of drafts that are accepted with all before them (vLLM's own, too)
-    acceptance_rate             a number, or the ends of a range from which each request draws its own: a draft is accepted
-                                if those before it are
-    acceptance_seed             of the draws
-    draft_ms, draft_share       what a draft of all requests takes: ms, and a share of the pass without them
+    synthetic_acceptance_rates  by position: the probability that this draft and all earlier drafts are accepted (also in vLLM)
+    acceptance_rate             the probability that a draft is accepted if all earlier drafts are; a number, or a list
+                                [low, high], from which each request draws its rate
+    acceptance_seed             seed of the draws
+    draft_ms, draft_share       time of one draft for all requests: ms, plus a share of the pass time without drafts
 
-A draw depends on the seed, the request and the place of the token in its answer alone.
+A draw depends only on the seed, the request and the position of the token in the answer.
 """
 MASK = (1 << 64) - 1
 
 
 def draw(seed, request, place):
-    """A number from 0 to 1: the finalizer of SplitMix64 over the three."""
+    """Return a number of [0, 1): the finalizer of SplitMix64 over seed, request and place."""
     x = (seed * 0x9E3779B97F4A7C15 + (request + 1) * 0xD6E8FEB86659FD93 + (place + 1) * 0xA0761D6478BD642F) & MASK
     x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK
@@ -37,7 +37,7 @@ class Drafts:
             self.range = rate if isinstance(rate, list) else (rate, rate)
 
     def accepted(self, request, given, drafts):
-        """How many of drafts, for the tokens after given ones of a request's answer, are accepted."""
+        """Return how many of the next drafts are accepted if the answer of a request has given tokens so far."""
         for i in range(drafts):
             if self.range:
                 low, high = self.range
@@ -49,7 +49,7 @@ class Drafts:
         return drafts
 
     def pass_ms(self, ms, count):
-        """What a pass takes with the drafts that follow it."""
+        """Return the duration of a pass of ms with count drafts after it (ms)."""
         if not count:
             return ms
         return ms + float(count) * (self.ms + self.share * ms)

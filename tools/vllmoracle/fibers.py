@@ -1,9 +1,9 @@
-"""Loops of engines that run in turns."""
+"""Fibers, which run the loops of engines in turns."""
 import greenlet
 
 
 class Ended(BaseException):
-    """The run is over."""
+    """Raised in a fiber to end its call."""
 
 
 class Fiber:
@@ -26,10 +26,10 @@ class Fiber:
         self.fiber.parent.switch()
 
     def resume(self):
-        """Continues the call. What it raises is raised here."""
+        """Continue the call. An exception of the call is raised here."""
         self.fiber.parent = greenlet.getcurrent()
         self.fiber.switch()
 
     def end(self):
-        if self.fiber:  # it has begun and has not ended
+        if self.fiber:  # true if the fiber has begun and has not ended
             self.fiber.throw(Ended)

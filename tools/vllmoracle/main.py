@@ -1,4 +1,4 @@
-"""Runs vLLM's own scheduler over a workload on a virtual clock. See the header of ../vllm-oracle."""
+"""Run vLLM's own scheduler over a workload on a virtual clock. The header of run describes the arguments."""
 import argparse
 import contextlib
 import functools
@@ -40,13 +40,13 @@ DEFAULTS = {
     "num_gpu_blocks": 16384, "block_size": 16, "max_num_seqs": 256, "max_num_batched_tokens": 8192,
     "enable_prefix_caching": True, "enable_chunked_prefill": True, "async_scheduling": True,
     "long_prefill_token_threshold": 0, "policy": "fcfs", "max_model_len": 1 << 20,
-    # Of the oracle:
-    "idle_sleep_ms": 1.0,  # what EngineCore sleeps after a pass of nothing with requests left
-    "sliding_window": 0,  # tokens; then there are groups of KV blocks of layers with that window
-    "attention_chunk_size": 0,  # tokens; or of layers that attend within chunks of so many
-    "layer_types": None,  # of each layer, by the names of config.json; else of the first window_groups layers and full_groups others
+    # Settings of the oracle only:
+    "idle_sleep_ms": 1.0,  # sleep of EngineCore after an empty pass while requests are left
+    "sliding_window": 0,  # tokens of the window of sliding-window layers; 0: no such layers
+    "attention_chunk_size": 0,  # tokens of a chunk of chunked-attention layers; 0: no such layers
+    "layer_types": None,  # of each layer, as in config.json; None: window_groups layers with the window, then full_groups full layers
     "window_groups": 1, "full_groups": 1,
-    "architecture": "LlamaForCausalLM", "v2_model_runner": None,  # the runner is what the release takes, unless it is said
+    "architecture": "LlamaForCausalLM", "v2_model_runner": None,  # None: the release chooses the runner
     "speculative_config": None,  # see drafts.py
     "data_parallel_size": 1,  # see dp.py
     **connectors.DEFAULTS, **PD,
@@ -72,11 +72,11 @@ class Clock:
 
 
 class Flight:
-    """A pass on its way, as EngineCore sees it: a future."""
+    """A pass in flight, as the future that EngineCore reads."""
 
     def __init__(self, output, end, clock, rejected=None):
         self.output, self.end, self.clock = output, end, clock
-        self.rejected = rejected  # drafts by request that the scheduler takes to be accepted until it has the output
+        self.rejected = rejected  # (life, places, rejected drafts); the scheduler counts these drafts as computed until it has the output
 
     def done(self):
         return self.end <= self.clock.now
@@ -106,18 +106,18 @@ def runner_output(ids, sampled, transfers):
 
 
 class Executor:
-    """Stands in for the executor: it computes passes one after the other, as long as the timing model says."""
+    """Stand-in for the executor. It computes one pass at a time. The timing model sets the duration of a pass."""
 
     def __init__(self, clock, profile, log, lives, drafts, worker):
         self.clock, self.profile, self.log, self.lives, self.drafts = clock, profile, log, lives, drafts
-        self.worker = worker  # of the KV connector, or None
-        self.drops = False  # tokens in flight of a request that loses its place are dropped
-        self.free = 0.0  # when the device has nothing left to do
+        self.worker = worker  # worker side of the KV connector, or None
+        self.drops = False  # True: tokens in flight of a preempted request are dropped
+        self.free = 0.0  # when the device has computed all passes so far (ms)
         self.last = None
         self.proposed = None
 
     def execute_model(self, out, non_block=False):
-        """What a model runner does with a pass: a request samples when the pass reaches its last token."""
+        """Run a pass as a model runner does. A request samples a token if the pass computes its last known token."""
         now, work, ids, sampled, rejected = self.clock.now, [], [], [], []
         before = {r.req_id: r.num_computed_tokens for r in out.scheduled_new_reqs}
         before.update(zip(out.scheduled_cached_reqs.req_ids, out.scheduled_cached_reqs.num_computed_tokens))
@@ -135,7 +135,7 @@ class Executor:
             ids.append(id)
             sampled.append([])
             if samples:
-                # Drafts of a request that has not sampled since it was admitted are padding.
+                # Drafts of a request are padding if it has not sampled since its last admission.
                 accepted = self.drafts.accepted(life.number, life.length - life.input, drafts if life.proposed else 0)
                 sampled[-1] = [life.token() for _ in range(accepted + 1)]
                 if drafts:
@@ -145,13 +145,13 @@ class Executor:
                     rejected.append((life, life.places, drafts - accepted))
                 life.proposed = True
         count = getattr(out, "num_spec_tokens_to_schedule", self.drafts.count) if self.drafts.count else 0
-        if getattr(out, "skip_drafts", False):  # as its model runner does
+        if getattr(out, "skip_drafts", False):  # as in the model runner of the release
             count = 0
         self.proposed = DraftTokenIds(ids, [[1] * count if t else [] for t in sampled])
         return self.launch(now, work, count, out, before, ids, sampled, rejected)
 
     def launch(self, now, work, count, out, before, ids, sampled, rejected):
-        """Computes a pass; the output of it is last."""
+        """Compute a pass and store its output in self.last."""
         start = max(now, self.free)
         if self.worker:
             start = max(start, self.worker.begin(out, now, self.free))
@@ -172,7 +172,7 @@ class Executor:
 
 
 class Life:
-    """What happens to a request."""
+    """The state and the results of a request."""
 
     def __init__(self, row, number):
         self.row, self.number = row, number
@@ -181,10 +181,10 @@ class Life:
         self.running, self.places, self.preempted = False, 0, 0
         self.first_admit = self.first = self.second = self.last = None
         self.cached, self.most_cached, self.given = 0, 0, 0
-        self.cached_again = 0  # the most of admissions after the first
-        self.over = 0  # drafts rejected by passes of which the scheduler has no output yet
-        self.verified, self.drafts, self.accepted = 0, 0, 0  # passes with drafts, drafts in them
-        self.proposed = False  # there are drafts for its next pass
+        self.cached_again = 0  # most cached prompt tokens of an admission after the first
+        self.over = 0  # rejected drafts of passes without output at the scheduler yet
+        self.verified, self.drafts, self.accepted = 0, 0, 0  # passes with drafts; drafts in these passes; accepted drafts
+        self.proposed = False  # True: the next pass of the request has drafts
 
     def admitted(self, now, cached):
         if self.places == 0:
@@ -247,12 +247,12 @@ class Log:
         self.open.append(run)
 
     def finished(self, number):
-        """A request ends with the oldest pass that has not been delivered."""
+        """Add a finished request to the oldest pass that has not been delivered."""
         if self.open:
             self.open[0]["finished"].append(number)
 
     def delivered(self, now):
-        """Passes that have ended by now have been delivered."""
+        """Write the passes that have ended by now."""
         while self.open and self.open[0]["end_ms"] <= now:
             self.write(self.open.popleft())
 
@@ -269,12 +269,12 @@ class Log:
 
 @functools.cache
 def static(kind, name):
-    """An attribute of a class as the class declares it, None without."""
+    """Return the attribute of a class as declared, or None if the class does not have it."""
     return inspect.getattr_static(kind, name, None)
 
 
 class Engine:
-    """The parts of EngineCore that its loop reads. The loop itself is EngineCore's."""
+    """The attributes that the loop of EngineCore reads. The loop itself is vLLM's."""
 
     def __init__(self, config, s, profile, lives, log, worker=None):
         self.clock, self.lives, self.log, self.config = Clock(), lives, log, config
@@ -300,7 +300,7 @@ class Engine:
     kind = engine_core.EngineCoreProc
 
     def __getattr__(self, name):
-        """Whatever else the loop calls is EngineCore's method."""
+        """Return the method of EngineCore for a name that is not defined here."""
         found = static(self.kind, name)
         if inspect.isfunction(found):
             return types.MethodType(found, self)
@@ -317,7 +317,7 @@ class Engine:
         self.clock.now += self.sleep * (seconds / 0.001)
 
     def put_nowait(self, item):
-        """Takes what the loop puts out, when it does."""
+        """Record the tokens and the finished requests of an output of the loop."""
         for o in item[1].outputs:
             life = self.lives[o.request_id]
             for _ in o.new_token_ids:
@@ -330,15 +330,15 @@ ENDLESS = 20000
 
 
 class Stuck(Exception):
-    """The engine would never end: with what it is given it cannot, or its own code stops."""
+    """Raised if an engine would run forever."""
 
 
 def drive(engine, rows, hasher, block, priority):
-    """EngineCore.run_busy_loop: take in what has arrived, then a step."""
+    """Run the loop of EngineCore.run_busy_loop: add the requests that have arrived, then run a step."""
     clock, scheduler, at = engine.clock, engine.scheduler, 0
     engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": engine.nap})
     process = engine_core.EngineCoreProc._process_engine_step
-    idle, left, since = 0, None, 0  # requests left, and the pass since which there are as many
+    idle, left, since = 0, None, 0  # left: requests in the scheduler and rows added; since: passes when left changed last
     while True:
         if left != (len(scheduler.requests), at):
             left, since = (len(scheduler.requests), at), engine.log.passes
@@ -350,7 +350,7 @@ def drive(engine, rows, hasher, block, priority):
             clock.now = max(clock.now, rows[at].arrival)
         while at < len(rows) and rows[at].arrival <= clock.now:
             row = rows[at]
-            # A server asks for no more than the longest sequence leaves room for.
+            # A server limits max_tokens so that the sequence fits into max_model_len.
             most = min(row.output, engine.config.model_config.max_model_len - row.input)
             params = SamplingParams(max_tokens=most, ignore_eos=True)
             scheduler.add_request(Request(**pick(
@@ -366,7 +366,7 @@ def drive(engine, rows, hasher, block, priority):
         if idle > 1000:
             if at == len(rows):
                 raise Stuck("the scheduler plans nothing and has requests left: it would hang")
-            clock.now = max(clock.now, rows[at].arrival)  # only an arrival can change that
+            clock.now = max(clock.now, rows[at].arrival)  # only an arrival can give the scheduler work
             idle = 0
 
 
@@ -395,7 +395,7 @@ def main():
 
 
 def against(theirs, ours):
-    """Says how many requests are alike, and which are the first that are not."""
+    """Print for each column how many requests are equal, and the first request that is not."""
     n = len(theirs)
     if n != len(ours):
         sys.exit(f"{n} requests here, {len(ours)} there")
@@ -416,7 +416,7 @@ def against(theirs, ours):
 
 
 def settle(given):
-    """All settings. vLLM refuses prompts longer than a pass where prompts are not cut."""
+    """Return given with defaults. Without chunked prefill, max_model_len is at most the budget of a pass, as in vLLM."""
     s = {**DEFAULTS, **given}
     if not s["enable_chunked_prefill"]:
         s["max_model_len"] = min(s["max_model_len"], s["max_num_batched_tokens"])
@@ -424,12 +424,12 @@ def settle(given):
 
 
 def name_of(i):
-    """A request's id. Of requests of one priority and moment vLLM takes the lesser id for the more urgent."""
+    """Return the id of request i. Ids sort by i, because vLLM breaks ties of priority and arrival by id."""
     return f"{i:09d}"
 
 
 def run(rows, s, profile, block, out=None):
-    """Runs rows and returns what is to be told of the run; run.lives are the requests, in order."""
+    """Run rows and return a summary of the run. run.lives has the results of the requests, in the order of rows."""
     import vllm
     if out:
         os.makedirs(out, exist_ok=True)

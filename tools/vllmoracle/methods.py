@@ -1,7 +1,7 @@
-"""Prints how a server of a release of vLLM schedules with each method of speculative_config: a row for each method and value
-of async_scheduling, null where it is not set. See the header of run; testdata/vllm/methods.jsonl holds the rows of all releases.
+"""Print how a server of a vLLM release schedules with each method of speculative_config.
 
-vLLM's own configuration decides (config.py).
+Each row is for one method and one value of async_scheduling (null: not set). vLLM's own configuration decides (config.py).
+The header of run shows the command. The file testdata/vllm/methods.jsonl has the rows of all releases.
 """
 import json
 import sys

@@ -1,10 +1,10 @@
-"""Runs random workloads through vLLM's scheduler and through replay, and says where they differ.
+"""Run random workloads through vLLM's scheduler and through replay, and print the differences.
 
     vllm-oracle VERSION --parity 200 --replay BIN --out DIR [--seed N] [--only I] [--set JSON] [--shrink K]
     vllm-oracle VERSION --parity 0 --replay BIN --out DIR --cases FILE
 
-Every case that differs is left in DIR: case-I.jsonl, case-I.json (settings), timing-I.json, oracle-I/ and replay-I.jsonl.
-cases.jsonl beside this file has one small case for each rule that was once found to differ.
+The files of a case that differs stay in DIR: case-I.jsonl, case-I.json (settings), timing-I.json, oracle-I/, replay-I.jsonl.
+The file cases.jsonl of this folder has one small case for each rule that has differed before.
 """
 import argparse
 import contextlib
@@ -27,14 +27,14 @@ from workload import read
 
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
-EXACT, CLOSE = 0.0, 1e-9  # of times: the same bits; the same but for the last digits
+EXACT, CLOSE = 0.0, 1e-9  # tolerances of times: equal bits; equal except for rounding
 
 
-PROFILE = os.environ.get("VLLM_ORACLE_PROFILE", "vllm-0.19")  # the rules replay is asked for
+PROFILE = os.environ.get("VLLM_ORACLE_PROFILE", "vllm-0.19")  # the scheduler_profile of replay
 
 
 def timing(rng):
-    """A model of passes in which all terms matter."""
+    """Return a random timing profile."""
     p = {"base_s": rng.choice([0, 0.002]), "weights_s": rng.uniform(0.002, 0.03), "token_s": rng.uniform(1e-5, 2e-4),
          "pair_s": rng.choice([0, 2e-8]), "request_s": rng.choice([0, 3e-5]), "context_s": rng.uniform(1e-8, 2e-6),
          "mixed_context_s": rng.uniform(1e-8, 2e-6), "mixed_base_s": rng.choice([0, 0.001]), "knee": rng.choice([1, 2, 4]),
@@ -43,7 +43,7 @@ def timing(rng):
 
 
 def case(rng):
-    """Settings, rows and pass times of one random case: small pools, few seats, shared prompts."""
+    """Return the settings, trace block size, rows and timing profile of a random case: small pools, shared prompts."""
     block = rng.choice([4, 8, 16, 16, 32])
     trace = block * rng.choice([1, 1, 2, 4])
     n = rng.randint(3, 60)
@@ -70,7 +70,7 @@ def case(rng):
         blocks = (length + trace - 1) // trace
         head = rng.choice(heads) if rng.random() < alike else []
         ids = head[:rng.randint(0, len(head))][:blocks] if head else []
-        if rng.random() < 0.15 and rows:  # the same prompt again
+        if rng.random() < 0.15 and rows:  # repeat the prompt of an earlier row
             old = rng.choice(rows)
             length, ids, blocks = old["input_length"], list(old["hash_ids"]), len(old["hash_ids"])
         while len(ids) < blocks:
@@ -83,14 +83,14 @@ def case(rng):
 
 
 def rank(rng, rows):
-    """Gives rows priorities."""
+    """Give each row a random priority."""
     levels = rng.choice([2, 3, 100])
     for r in rows:
         r["priority"] = rng.randrange(-1, levels - 1)
 
 
 def bound(rng, s, rows):
-    """Gives every third case a longest sequence, which answers reach and drafts go beyond. Prompts are shorter, as the frontend has it."""
+    """Set max_model_len in 35 % of the cases, near the longest sequence. All prompts are shorter, as the front end requires."""
     if "max_model_len" in s or rng.random() >= 0.35:
         return
     least, most = 1 + max(r["input_length"] for r in rows), max(r["input_length"] + r["output_length"] for r in rows)
@@ -100,7 +100,7 @@ def bound(rng, s, rows):
 
 
 def window(rng, s, rows):
-    """Gives some layers a window, or chunks, and the pool the blocks that their groups need."""
+    """Give some layers a sliding window or chunks, and size the pool for the blocks of their groups."""
     block, most = s["block_size"], max(r["input_length"] + r["output_length"] for r in rows)
     tokens = rng.choice([2, block - 1, block, block + 1, 2 * block, 3 * block + rng.randint(0, block), rng.randint(2, most + 1), 2 * most])
     s["sliding_window"] = 0 if rng.random() < 0.2 else tokens
@@ -114,14 +114,14 @@ def window(rng, s, rows):
     windowed, full = sum(not isinstance(g, FullAttentionSpec) for g in groups), sum(isinstance(g, FullAttentionSpec) for g in groups)
     need = kept = (most - 2) // block + 1
     more = rng.choice([0, 1, 3, need // 2, need * 2, need * 8])
-    if rng.random() < 0.5:  # no more than the windows need
+    if rng.random() < 0.5:  # only the blocks that the windows need
         kept = min(need, -(-(tokens - 1 + 2 * s["max_num_batched_tokens"]) // block) + 1)
         s["scheduler_reserve_full_isl"] = s["scheduler_reserve_full_isl"] and PROFILE != "vllm-0.19"
     s["num_gpu_blocks"] = 1 + full * need + windowed * kept + more
 
 
 def speculate(rng, s):
-    """Speculative decoding: kinds of drafts, few and many, of which few or many are accepted."""
+    """Add speculative decoding with a random method, number of drafts, acceptance rate and draft time."""
     k = rng.choice([1, 2, 3, 5, 8])
     spec = {"method": rng.choice(METHODS), "num_speculative_tokens": k, "acceptance_seed": rng.randrange(1 << 20)}
     kind = rng.randrange(3)
@@ -138,16 +138,16 @@ def speculate(rng, s):
         spec["draft_share"] = rng.uniform(0, 0.3)
     s["speculative_config"] = spec
     s["num_gpu_blocks"] += k // s["block_size"] * 2 + 2
-    # A pass has room for all drafts, as vLLM's server sees to, now and then.
+    # In half of the cases a pass has room for all drafts, as in vLLM's server.
     if rng.random() < 0.5:
         s["max_num_batched_tokens"] = max(s["max_num_batched_tokens"], s["max_num_seqs"] * (k + 1))
     s["async_scheduling"] = rng.choice([None, None, None, True, False])
-    if PROFILE >= "vllm-0.30" and s["long_prefill_token_threshold"]:  # vLLM stops when it pads to more, and replay does not start
+    if PROFILE >= "vllm-0.30" and s["long_prefill_token_threshold"]:  # below k + 1 vLLM fails when it pads drafts, and replay does not start
         s["long_prefill_token_threshold"] = max(s["long_prefill_token_threshold"], k + 1)
 
 
 def offload(rng, s, rows):
-    """Host memory, small and large, behind links that are slow and fast beside a pass; prompts come again."""
+    """Add host memory of random size and bandwidths, and repeat prompts."""
     need = max(r["input_length"] for r in rows) // s["block_size"] + 1
     s["num_g2_blocks"] = rng.choice([1, 3, need, need * 3, need * 10, 100000])
     s["kv_bytes_per_token"] = rng.choice([1, 20000, 131072, 1000000])
@@ -165,7 +165,7 @@ METHODS = os.environ.get("VLLM_ORACLE_METHODS", "eagle eagle3 mtp draft_model ng
 
 
 def disaggregate(rng, s, rows):
-    """Prefill and decode engines, with few blocks and many, and links on which a prompt takes less and more than a pass."""
+    """Add prefill and decode engines with random pools. A transfer of a prompt takes less or more time than a pass."""
     most = max(r["input_length"] + r["output_length"] for r in rows)
     need = (most - 2) // s["block_size"] + 2
     s["prefill_workers"], s["decode_workers"] = rng.choice([(1, 1), (1, 1), (2, 1), (1, 2), (2, 2)])
@@ -176,7 +176,7 @@ def disaggregate(rng, s, rows):
 
 
 def rename(rows):
-    """Hash ids by first appearance, as small as can be."""
+    """Renumber hash ids from 0 in the order of their first appearance."""
     names = {}
     for r in rows:
         r["hash_ids"] = [names.setdefault(h, len(names)) for h in r["hash_ids"]]
@@ -218,7 +218,7 @@ def replay(binary, trace_file, s, trace, profile, out):
 
 
 def compare(theirs, ours):
-    """What differs, by kind: number of requests and the first of them."""
+    """Return the differences by column (number of requests, first request), whether all times are equal, and the largest gap (ms)."""
     diff, worst = {}, 0.0
     times = ("admit_ms", "first_token_ms", "second_token_ms", "last_token_ms")
 
@@ -249,7 +249,7 @@ def compare(theirs, ours):
     return diff, exact, worst
 
 
-# What can become of a case. The last four are what replay or the oracle has to answer for.
+# Results of a case. The last four are failures of replay or of the oracle.
 CLASSES = ("equal", "both refuse", "the engine fails", "differ", "only replay refuses", "only the engine refuses", "the oracle fails")
 GOOD = CLASSES[:3]
 
@@ -260,7 +260,7 @@ class Outcome:
 
 
 def ask_engine(work, s, profile, trace, out):
-    """What the engine did, or the Outcome if it did not get through."""
+    """Return the summary of the engine's run and None, or None and the Outcome of a failed run."""
     try:
         run = pd.run if s.get("prefill_workers") else dp.run if s.get("data_parallel_size", 1) > 1 else main.run
         return run(read(work), main.settle(s), profile, trace, out), None
@@ -272,13 +272,13 @@ def ask_engine(work, s, profile, trace, out):
         place = traceback.extract_tb(e.__traceback__)[-1]
         name = "the engine fails" if f"{os.sep}vllm{os.sep}" in place.filename else "the oracle fails"
         return None, Outcome(name, f"{type(e).__name__} {e} at {os.path.basename(place.filename)}:{place.lineno}")
-    except Exception as e:  # what the oracle does not have
+    except Exception as e:  # for example an attribute that the oracle does not have
         place = traceback.extract_tb(e.__traceback__)[-1]
         return None, Outcome("the oracle fails", f"{type(e).__name__} {e} at {os.path.basename(place.filename)}:{place.lineno}")
 
 
 def once(i, s, trace, rows, profile, a):
-    """Runs a case in both and returns its Outcome."""
+    """Run a case in vLLM and in replay, and return its Outcome."""
     os.makedirs(a.out, exist_ok=True)
     name = lambda x: os.path.join(a.out, x)  # noqa: E731
     work, times = name(f"case-{i}.jsonl"), name(f"timing-{i}.json")
@@ -300,7 +300,7 @@ def once(i, s, trace, rows, profile, a):
 
 
 def shrink(i, s, trace, rows, profile, a, budget=120):
-    """Leaves out requests, then shortens them, while there still is a difference."""
+    """Remove requests, then shorten the remaining requests, while the results still differ. Return the rows."""
     def fails(rows):
         return bool(rows) and once(f"{i}-min", s, trace, rows, profile, a).name == "differ"
     step = max(1, len(rows) // 2)
@@ -345,11 +345,11 @@ def parse():
 
 
 COLUMNS = ("admit_ms", "first_token_ms", "second_token_ms", "last_token_ms", "reused_tokens", "preemptions")
-SMALL = int(os.environ.get("VLLM_ORACLE_SMALL", 24))  # requests of a case that is recorded, at most
+SMALL = int(os.environ.get("VLLM_ORACLE_SMALL", 24))  # most requests of a recorded case
 
 
 def record(a, name, outcome, s, trace, rows, profile):
-    """Adds a case to the file of --record, for replay's own tests."""
+    """Add a case with vLLM's results to the file of --record, for replay's own tests."""
     told = outcome.told
     if not a.record or len(rows) > SMALL or not told:
         return
@@ -362,7 +362,7 @@ def record(a, name, outcome, s, trace, rows, profile):
 
 
 class Tally:
-    """Counts cases by what became of them."""
+    """Counts of cases by Outcome."""
 
     def __init__(self):
         self.classes = dict.fromkeys(CLASSES, 0)
@@ -389,7 +389,7 @@ class Tally:
 
 
 def draw(a, i, fixed):
-    """Case i of the seed."""
+    """Return the settings, trace block size, rows and timing profile of case i of the seed."""
     rng = random.Random(a.seed * 1_000_003 + i)
     s, trace, rows, profile = case(rng)
     s.update(fixed)
@@ -413,7 +413,7 @@ def draw(a, i, fixed):
 
 
 def sweep_up(a, i):
-    """Removes the files of a case."""
+    """Remove the files of case i."""
     for x in (f"case-{i}.jsonl", f"timing-{i}.json", f"replay-{i}.jsonl"):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(a.out, x))

@@ -1,13 +1,21 @@
-"""Runs prefill and decode engines of a release with its own NixlConnector or NixlPushConnector, on one logical clock.
+"""Run prefill and decode engines of a release with its own NixlConnector or NixlPushConnector, on one logical clock.
 
-Both schedulers are vLLM's, and so are the scheduler's sides of the connector. The worker's sides are a model: what a decode worker reads
-from a prefill worker takes the time of its blocks on a link to itself, from when the decode worker has been handed the pass that
-asks for it, and the prefill worker hears of it when it ends. A pass reports what was read until the worker was handed it. As a proxy does, a request goes to the prefill engine with an answer of
-one token, and with that token to the decode engine, with its whole prompt. Each engine is a thread that runs until it
-has to wait, and the one that is earliest goes next, so that nothing that it gets from others is from its past. With NixlPushConnector a request goes to both engines when it arrives, and the prefill
-engine writes: from when both workers have been handed the passes that tell of the request's blocks there. The decode worker reports it
-with the pass after the one that finds it, as that wakes the thread that takes notifications in. What an engine holds for another is held without a limit of time, as the decode engine
-renews it.
+The schedulers and the scheduler side of the connector are vLLM's. The worker side of the connector is a model:
+
+- Each transfer has a link to itself, with a latency and a bandwidth.
+- NixlConnector: the decode worker reads blocks of the prefill worker. The transfer begins when the decode worker receives the
+  pass that requests it. The prefill worker is notified when the transfer ends. A pass reports the transfers that ended
+  before the worker received the pass.
+- NixlPushConnector: the prefill worker writes blocks to the decode worker. The transfer begins when both workers have received
+  the passes with the blocks of the request. The decode worker reports the transfer one pass after the pass that finds it,
+  because that pass wakes the thread that reads notifications.
+- An engine keeps blocks for another engine without a time limit, because the decode engine renews the lease.
+
+With NixlConnector, a request goes to the prefill engine first, for an answer of one token. It then goes to the decode engine
+with its whole prompt, as with a proxy. With NixlPushConnector, a request goes to both engines when it arrives.
+
+Each engine is a fiber, which runs until it has to wait. The engine with the earliest time runs next, so that an engine
+never receives a message from its past.
 """
 import heapq
 import json
@@ -31,19 +39,19 @@ from vllm.v1.request import Request
 
 
 class Reader:
-    """Stands in for a worker's side of the connector: reads blocks of others, and hears who has read its own."""
+    """Stand-in for the worker side of NixlConnector: it reads blocks of other workers and is notified of their reads."""
 
     def __init__(self, id, s, peers):
         self.bytes = s["block_size"] * s["kv_bytes_per_token"]
         self.per_second, self.latency = s["kv_transfer_bandwidth"] * 1e9, s["kv_transfer_latency_ms"]
         self.peers, peers[id] = peers, self
-        self.reading, self.heard, self.known = [], [], set()  # (end, request); (instant, request); of this engine, to be read
-        self.pulled = {}  # blocks by request
+        self.reading, self.heard, self.known = [], [], set()  # reads: (end, request); notifications: (time, request); requests with blocks for other workers
+        self.pulled = {}  # blocks read or registered, by request
         self.now = 0.0
-        self.moves = 0  # changes of what it reads, has heard and knows
+        self.moves = 0  # number of changes of reading, heard and known
 
     def wakes(self):
-        """When the next transfer ends that a pass will report."""
+        """Return when the next transfer ends that a pass will report."""
         return min((at for at, _ in (*self.reading, *self.heard)), default=float("inf"))
 
     def copying(self, now):
@@ -74,7 +82,7 @@ class Reader:
         return told
 
     def report(self, told, now):
-        """Fills what a pass reports that the worker was handed at an instant, once that has come."""
+        """Fill in told, the report of a pass that the worker received at now."""
         del told.report
         sent = [id for at, id in sorted(self.heard) if at <= now and id in self.known]
         self.heard = [x for x in self.heard if x[0] > now]
@@ -88,14 +96,14 @@ class Reader:
 
 
 class Writer(Reader):
-    """Stands in for a worker's side of the push connector: a prefill worker writes to decode workers that have registered blocks."""
+    """Stand-in for the worker side of NixlPushConnector: a prefill worker writes into blocks that decode workers register."""
 
     def __init__(self, id, s, peers):
         super().__init__(id, s, peers)
-        self.registered, self.finished, self.found = {}, {}, []  # of others, (instant, their blocks, worker); of this one, instants
+        self.registered, self.finished, self.found = {}, {}, []  # by request: (time, blocks, decode worker); by request: time; requests to report
 
     def match(self, id):
-        """Begins to write what both sides have told of."""
+        """Begin the transfer of a request if both workers have received its blocks."""
         if id not in self.registered or id not in self.finished:
             return
         at, blocks, decode = self.registered.pop(id)
@@ -126,7 +134,7 @@ class Writer(Reader):
 
 
 class Clock(main.Clock):
-    """The clock of an engine that lets others go before it when it waits."""
+    """The clock of an engine. Other engines run while the engine waits."""
 
     def __init__(self, fiber):
         self.fiber = fiber
@@ -138,7 +146,7 @@ class Clock(main.Clock):
 
 
 class Name(str):
-    """A request's id. Of requests of one priority and moment vLLM takes the lesser id for the more urgent: the one that came first."""
+    """A request id that sorts by order of arrival, because vLLM breaks ties of priority and arrival by id."""
 
     def __new__(cls, number, order):
         name = super().__new__(cls, main.name_of(number))
@@ -150,7 +158,7 @@ class Name(str):
 
 
 class Side(main.Engine):
-    """An engine of a pool, and what has been sent to it."""
+    """An engine of a pool, with the requests sent to it."""
 
     def __init__(self, role, number, s, profile, lives, log, peers, deliver):
         id = f"{role}-{number}"
@@ -164,8 +172,8 @@ class Side(main.Engine):
         self.hasher = kv_cache_utils.get_request_block_hasher(s["block_size"], hashing.sha256, **pick(
             kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=getattr(config, "num_hash_lookahead_tokens", 0) if hasattr(VllmConfig, "num_hash_lookahead_tokens") else 0))
         self.coming, self.idle, self.by_priority = deque(), 0, s.get("policy") == "priority"
-        self.made = 0  # requests
-        self.quiet, self.state = 0, None  # iterations in turn that changed nothing, and what the last one left
+        self.made = 0  # number of requests made
+        self.quiet, self.state = 0, None  # consecutive iterations without a change; state after the last iteration
 
     def put_nowait(self, item):
         super().put_nowait(item)
@@ -177,7 +185,7 @@ class Side(main.Engine):
         return self.scheduler.has_requests() or self.batch_queue
 
     def next(self):
-        """When it does something next."""
+        """Return when the engine runs next."""
         reason = self.fiber.reason
         if reason and reason[0] == "pass":
             return reason[1]
@@ -186,14 +194,14 @@ class Side(main.Engine):
         return max(self.clock.now, self.coming[0][0]) if self.coming else float("inf")
 
     def advance(self):
-        """Lets the engine's loop run until it has to wait, and reports whether an iteration has ended."""
+        """Run the loop of the engine until it has to wait, and report whether an iteration has ended."""
         self.clock.now = self.next()
         engine_core.time = types.SimpleNamespace(**{**vars(time), "sleep": self.nap})
         self.fiber.resume()
         return self.fiber.reason[0] != "pass"
 
     def loop(self):
-        """EngineCore's loop."""
+        """Run the loop of EngineCore."""
         while True:
             while self.coming and self.coming[0][0] <= self.clock.now:
                 self.scheduler.add_request(self.coming.popleft()[1])
@@ -207,17 +215,17 @@ class Side(main.Engine):
             self.fiber.pause("iteration")
 
     def naps(self):
-        """Reports whether it has work left and does nothing but nap."""
+        """Report whether the engine has work left and only naps."""
         return self.quiet >= QUIET and self.fiber.reason[0] == "iteration" and self.has_work()
 
     def wakes(self):
-        """When an iteration changes something: the next one, or, of an engine that naps, one after a transfer's end or a request."""
+        """Return when the engine runs next; for an engine that naps, when its next transfer ends or its next request arrives."""
         if not self.naps():
             return self.next()
         return min(self.model_executor.worker.wakes(), self.coming[0][0] if self.coming else float("inf"))
 
     def nap_until(self, instant):
-        """Skips the iterations before an instant, in each of which the engine would only nap, and returns how many they were."""
+        """Skip the iterations before instant, in which the engine would only nap, and return their number."""
         skipped = 0
         while self.clock.now < instant:
             self.clock.now += self.sleep
@@ -225,7 +233,7 @@ class Side(main.Engine):
         return skipped
 
     def request(self, row, number, most, block, transfer, at):
-        """A request as the front end of the engine makes it when it comes, at an instant."""
+        """Return the Request that the front end of the engine makes when a request arrives at the time at (ms)."""
         self.made += 1
         params = SamplingParams(max_tokens=most, ignore_eos=True, extra_args={"kv_transfer_params": transfer})
         return Request(**pick(
@@ -233,17 +241,17 @@ class Side(main.Engine):
             client_index=0, arrival_time=at / 1000, priority=row.priority if self.by_priority else 0, block_hasher=self.hasher))
 
 
-QUIET = 4  # iterations in turn that changed nothing, after which the next ones do not either
-FOR_EVER = 3000  # passes in which no request came or ended; answers of random cases have up to 150 tokens
+QUIET = 4  # consecutive iterations without a change, after which an engine counts as napping
+FOR_EVER = 3000  # passes without an arrival or end of a request, after which a run is stuck; random answers have up to 150 tokens
 
 
 def still(sides):
-    """What is true of engines as long as nothing moves."""
+    """Return the numbers of requests and reads of each engine. They change when a run makes progress."""
     return [(len(x.scheduler.requests), len(x.coming), len(x.model_executor.worker.reading)) for x in sides]
 
 
 def drive(prefill, decode, rows, block, handed, pushes):
-    """Lets engines take turns until nothing is left. Handed is the requests that prefill engines have handed over, by time."""
+    """Run the engines in turns until no work is left. handed is a heap of the requests for decode engines, by time."""
     sides, at, sent = prefill + decode, 0, 0
     left, since, passes = None, 0, 0
     while True:
@@ -287,13 +295,13 @@ def drive(prefill, decode, rows, block, handed, pushes):
         if since > main.ENDLESS:
             if at == len(rows):
                 raise main.Stuck("the schedulers plan nothing and have requests left: they would hang")
-            for x in sides:  # only an arrival can change that
+            for x in sides:  # only an arrival can give the schedulers work
                 x.clock.now = max(x.clock.now, rows[at].arrival)
             since = 0
 
 
 def run(rows, s, profile, block, out=None):
-    """Runs rows and returns what is to be told of the run; main.run.lives are the requests, in order."""
+    """Run rows and return a summary of the run. main.run.lives has the results of the requests, in the order of rows."""
     import vllm
     if out:
         os.makedirs(out, exist_ok=True)
@@ -344,7 +352,7 @@ def run(rows, s, profile, block, out=None):
 
 
 def as_row(first, life, name, decode, block):
-    """What happened to a request on both of its engines: it was first admitted by the prefill engine, and has its tokens from the decode engine."""
+    """Return the results of a request: its admission to the prefill engine and its tokens from the decode engine."""
     row = life.as_row()
     blocks = next((x.model_executor.worker.pulled[name] for x in decode if name in x.model_executor.worker.pulled), None)
     found = 0 if blocks is None else ((life.input + block - 1) // block - blocks) * block
