@@ -1,4 +1,4 @@
-"""The settings of engines that replay declares, as `replay settings --output json` prints them."""
+"""The engine settings of replay, from the output of `replay settings --output json`."""
 import functools
 import json
 import subprocess
@@ -6,7 +6,7 @@ import subprocess
 
 @functools.cache
 def rows(program, engine):
-    """Those that an engine reads, by their names: as in --engine-args, or in the object of the engine there."""
+    """Return the settings of an engine by name. The name is a key of --engine-args or of the engine's object there."""
     told = json.loads(subprocess.run([program, "settings", "--output", "json"], capture_output=True, text=True, check=True).stdout)
     known = {}
     for row in told:
@@ -17,7 +17,7 @@ def rows(program, engine):
 
 
 def flags(program, engine, settings):
-    """Settings of an engine, by their names, as arguments of replay; those without a flag are members of --engine-args."""
+    """Return settings of an engine as arguments of replay. Settings without a flag are keys of --engine-args."""
     known, args, members = rows(program, engine), [], {}
     for k, v in settings.items():
         if "flag" in known[k]:

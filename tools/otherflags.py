@@ -1,15 +1,15 @@
-"""Writes the flags of other tools, as their installed sources declare them, to internal/cmd/cli/testdata/otherflags.txt.
+"""Write the command-line flags of other tools, from their installed sources, for internal/cmd/cli/testdata/otherflags.txt.
 
     python3 tools/otherflags.py SITE-PACKAGES... > internal/cmd/cli/testdata/otherflags.txt
 
-Sources are parsed and not run. A directory holds one or several of the packages; several releases of one are given as several directories.
-Flags of `vllm serve` and sglang.launch_server are in internal/cmd/dropin/testdata, which record.py there writes.
+The sources are parsed, not run. A directory contains one or more packages. Each release of a package requires a separate directory.
+The script internal/cmd/dropin/testdata/record.py records the flags of `vllm serve` and sglang.launch_server.
 """
 import ast
 import sys
 from pathlib import Path
 
-# By tool: its package, and the files and folders with flags.
+# Tool, package, and the files and folders that declare flags.
 TOOLS = [
     ("dynamo.replay", "ai_dynamo", ["dynamo/replay/main.py"]),
     ("dynamo.mocker", "ai_dynamo", ["dynamo/mocker/args.py"]),
@@ -18,7 +18,7 @@ TOOLS = [
     ("AIPerf", "aiperf", ["aiperf/config/flags/cli_config.py"]),
     ("GuideLLM", "guidellm", ["guidellm/__main__.py", "guidellm/cli/run.py", "guidellm/schemas/benchmark/entrypoints.py"]),
 ]
-DECLARE = {"add_argument", "option", "CLIParameter"}  # functions
+DECLARE = {"add_argument", "option", "CLIParameter"}  # functions that declare flags
 
 
 def flag(name):
@@ -30,17 +30,17 @@ def called(node):
 
 
 def texts(node):
-    """Return the texts in an expression."""
+    """Return the string constants of an expression."""
     return [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
 def declared(tree):
-    """Return the flags that functions declare."""
+    """Yield the flags that a syntax tree declares."""
     for node in ast.walk(tree):
         if called(node) in DECLARE:
             values = list(node.args) + [k.value for k in node.keywords if k.arg == "name"]
             yield from (text for value in values if not isinstance(value, ast.Call) for text in texts(value) if text.startswith("--") and " " not in text)
-        elif isinstance(node, ast.Dict):  # of GuideLLM's model
+        elif isinstance(node, ast.Dict):  # flags of GuideLLM's settings
             for key, value in zip(node.keys, node.values):
                 if isinstance(key, ast.Constant) and key.value == "argument_alias":
                     yield flag(value.value)

@@ -1,9 +1,9 @@
-"""An executor of Ray for replay.sweep. The trace goes through the object store, once to each node.
+"""A Ray executor for replay.sweep. Ray's object store sends the trace to each node once.
 
     ray.init(address="auto")
     replay.sweep(trace="requests.jsonl", grid={"workers": [2, 4, 8]}, executor=RayExecutor())
 
-All nodes have the package replay. Ray runs the tasks of a node that is lost again.
+All nodes must have the package replay. Ray reruns the tasks of a lost node.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import ray
 
 
 class RayExecutor(concurrent.futures.Executor):
-    """Runs functions as tasks of Ray, on one CPU each."""
+    """Runs functions as Ray tasks, each on one CPU."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> concurrent.futures.Future[Any]:
         return remote(function).remote(*args, **kwargs).future()  # type: ignore[no-any-return]
 
     def share(self, data: bytes) -> Callable[[], bytes]:
-        """Put data into the object store, and return a function that gets it on any node."""
+        """Put data into the object store, and return a function that reads data on any node."""
         return functools.partial(ray.get, ray.put(data))
 
 

@@ -1,8 +1,8 @@
-"""A sweep as tasks of Ray, one per shard, and the table of all of them in all.csv.
+"""Run a sweep as Ray tasks, one for each shard, and merge their tables into all.csv.
 
     ray job submit --working-dir . -- python ray_sweep.py grid.yaml 8
 
-The working directory has this file, the grid and the traces that it names. The program replay is on the path of all nodes.
+The working directory must have this file, the grid and the traces of the grid. All nodes must have replay on the PATH.
 """
 
 import subprocess
@@ -15,7 +15,7 @@ import ray
 
 @ray.remote(max_retries=3)
 def run_shard(grid: str, shard: int, shards: int) -> bytes:
-    """Run a shard and return its file."""
+    """Run a shard and return the content of its result file."""
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "part.json"
         subprocess.run(["replay", "sweep", grid, f"--shard={shard}/{shards}", f"--out={part}"], check=True)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A sweep as a Slurm job array of SHARDS tasks, and a job after it that makes the table of all of them in all.csv:
+# Submits a sweep as a Slurm job array with one task for each shard, and a job that merges their tables into all.csv.
+# The arguments are the grid and the number of shards:
 #
 #   sh slurm.sh grid.yaml 8
 set -eu

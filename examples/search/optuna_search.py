@@ -1,8 +1,9 @@
-"""A search for router weights and batch limits with Optuna, on a trace.
+"""Search router weights and batch limits for a trace with Optuna.
 
     python optuna_search.py testdata/traces/chat-hour.jsonl 200
 
-Trials run two at a time in one session. They are asked for and told in order, so that the same seed gives the same best trial.
+Two trials run at a time in one session. Optuna creates trials and receives their results in a fixed order, so the same seed gives
+the same best trial.
 """
 
 import sys
@@ -13,7 +14,7 @@ import optuna
 
 import replay
 
-BATCH = 2  # trials at once
+BATCH = 2  # number of trials that run at once
 ITL_LIMIT = 50.0  # ms
 
 
@@ -28,12 +29,12 @@ def settings(trial: optuna.Trial) -> dict[str, Any]:
 
 
 def score(run: replay.Run) -> float:
-    """Return the 99th percentile of time to first token (ms), with a penalty for one of inter-token latency over the limit."""
+    """Return the p99 time to first token (ms), plus a penalty if the p99 inter-token latency is above ITL_LIMIT."""
     return float(run.report["p99_ttft_ms"] + 100 * max(0.0, run.report["p99_itl_ms"] - ITL_LIMIT))
 
 
 def search(trace: str, trials: int, seed: int = 1) -> optuna.Study:
-    """Search, and return the study."""
+    """Run the search and return the study."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
     base: dict[str, Any] = {"speedup": 16, "gpu": "h100", "model": "llama-3.1-8b", "workers": 3, "router": "kv"}

@@ -1,9 +1,9 @@
-"""A search for router weights and batch limits with Ray Tune, on a trace.
+"""Search router weights and batch limits for a trace with Ray Tune.
 
     python ray_tune_search.py testdata/traces/chat-hour.jsonl 40
 
-Actors are reused, and each has one session, so that it reads the trace once. The same seed gives the same settings and results.
-Ray Tune itself takes most of the time of a trial.
+Ray Tune reuses actors. Each actor has one session, so it reads the trace once. The same seed gives the same settings and results.
+Most of the time of a trial is the overhead of Ray Tune.
 """
 
 import os
@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {"speedup": 16, "gpu": "h100", "model": "llama-3.1-8b", "
 
 
 class Replayed(tune.Trainable):
-    """A trial, which is one replay."""
+    """A trial: one replay."""
 
     def setup(self, config: dict[str, Any], trace: str = "") -> None:
         self.session = replay.Session(trace, **BASE)
@@ -36,14 +36,14 @@ class Replayed(tune.Trainable):
         self.session.close()
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """A trial is over in one step."""
+        """Do nothing: a trial has only one step."""
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """A trial is over in one step."""
+        """Do nothing: a trial has only one step."""
 
 
 def search(trace: str, trials: int, seed: int = 1) -> tune.ResultGrid:
-    """Search, and return the results."""
+    """Run the search and return the results."""
     space = {
         "overlap_score_credit": tune.uniform(0, 1),
         "prefill_load_scale": tune.loguniform(0.1, 10),

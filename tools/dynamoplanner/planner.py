@@ -1,11 +1,11 @@
-"""Runs the planner of NVIDIA Dynamo, as its Python package has it, behind `scaler: process`.
+"""Run the planner of NVIDIA Dynamo's Python package as an autoscaler of replay, with `scaler: process`.
 
     scaler: process
     command: .venv/bin/python tools/dynamoplanner/planner.py --config planner.json
     sync: 5s
 
-The file is the planner's own, JSON or YAML, with all of its predictors. `mode` is agg, prefill or decode, by the workers.
-It requires Python 3.11 or later and these packages, in this order:
+planner.json is a configuration of the planner, as JSON or YAML. All predictors are supported. `mode` must match the role of
+the workers: agg, prefill or decode. Requires Python 3.11 or later and these packages, installed in this order:
 
     pip install aisimulate==0.13.0.dev202610130000000070
     pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1
@@ -21,7 +21,7 @@ import os
 import sys
 
 answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # what libraries print is no answer
+os.dup2(2, 1)  # libraries print to standard error, because standard output is for answers
 os.environ.setdefault("DYN_LOG", "error")
 
 from dynamo.common.forward_pass_metrics import (  # noqa: E402
@@ -45,7 +45,7 @@ MODES = {"aggregated": "agg", "prefill": "prefill", "decode": "decode"}
 
 
 def read_config(path, mode):
-    """Returns the planner's configuration for workers of a role."""
+    """Return the configuration of the planner for workers of a mode."""
     import yaml
 
     with open(path) as f:
@@ -59,7 +59,7 @@ def read_config(path, mode):
 
 
 def read_engine(e):
-    """Returns what the planner knows of a worker."""
+    """Return the capabilities of a worker."""
     return EngineCapabilities(
         num_gpu=e["gpus"] or 1,
         max_num_batched_tokens=e["max_num_batched_tokens"] or None,
@@ -70,7 +70,7 @@ def read_engine(e):
 
 
 def read_pass(p):
-    """Returns the metrics of a forward pass."""
+    """Return the metrics of a forward pass."""
     return ForwardPassMetrics(
         worker_id=str(p["worker"]),
         wall_time=p["seconds"],
@@ -100,12 +100,12 @@ class Planner:
         self.loop = asyncio.new_event_loop()
         self.loop.run_until_complete(self.engine.bootstrap_plugins(historical_traffic=None))
         self.next = self.engine.initial_tick(0.0)
-        self.passes = {role: {} for role in caps}  # the latest of each worker, in the order in which workers reported first
-        self.taken = None  # the traffic that the planner has seen
+        self.passes = {role: {} for role in caps}  # by role: the latest pass of each worker, in the order of first reports
+        self.taken = None  # the traffic counters at the previous call of take_traffic
         self.taken_at = 0.0
 
     def take_traffic(self, now, t):
-        """Returns the traffic since it was taken last."""
+        """Return the traffic since the previous call."""
         old = self.taken or dict.fromkeys(t, 0)
         d = {k: t[k] - old[k] for k in t}
         seconds, self.taken, self.taken_at = now - self.taken_at, t, now
@@ -119,13 +119,13 @@ class Planner:
         )
 
     def observe_passes(self, role, passes):
-        """Returns the latest pass of each worker, None without any."""
+        """Return the latest pass of each worker, or None without passes."""
         old, fresh = self.passes[role], {p["worker"]: read_pass(p) for p in passes or []}
         self.passes[role] = {w: fresh[w] for w in old if w in fresh} | {w: p for w, p in fresh.items() if w not in old}
         return {(p.worker_id, 0): p for p in self.passes[role].values()} or None
 
     def tick(self, now, pools, traffic):
-        """Returns the number of workers wanted of each pool, and why; pools has its ready and wanted workers and their passes."""
+        """Return the wanted number of workers of each pool, and the reason. pools has ready workers, wanted workers and passes."""
         pools = {"decode" if role == "aggregated" else role: p for role, p in pools.items()}
         wanted = {role: p["workers"] for role, p in pools.items()}
         if self.next.at_s > now + 1e-9:
@@ -154,7 +154,7 @@ class Planner:
 
 
 def describe_decision(d):
-    """Returns why the planner decided as it did."""
+    """Return the reason of a decision of the planner."""
     why = d.load_decision_reason or d.throughput_decision_reason or "no decision"
     for name, ms in (("TTFT", d.estimated_ttft_ms), ("ITL", d.estimated_itl_ms)):
         if ms is not None:

@@ -1,4 +1,4 @@
-"""Gives start commands to the parsers of their programs. See run."""
+"""Check start commands with the argument parsers of their programs. The header of run shows the command."""
 import argparse
 import contextlib
 import functools
@@ -15,15 +15,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
 import stubs  # noqa: E402
 
-# Parts of SGLang that declare its arguments; the rest is a stand-in.
+# Modules of SGLang that declare its arguments. All other modules of SGLang are stand-ins.
 ARGUMENTS = ("sglang.srt.server_args", "sglang.srt.arg_groups", "sglang.srt.environ", "sglang.srt.parser.reasoning_parser_names",
              "sglang.srt.function_call.parser_names", "sglang.srt.model_executor.cuda_graph_config")
-# Parts of Dynamo that are compiled, or that only a running server uses.
+# Modules of Dynamo that are stand-ins: compiled modules, and modules that only a running server uses.
 DYNAMO = ("dynamo._core", "dynamo.llm", "dynamo.runtime", "dynamo.nixl_connect", "dynamo.prometheus_names")
 
 
 for kind in (stubs.Meta, stubs.Thing):
-    kind.__neg__ = kind.__invert__ = kind.__pos__ = lambda thing: thing  # of constants such as the largest value of a type
+    kind.__neg__ = kind.__invert__ = kind.__pos__ = lambda thing: thing  # for constants such as the largest value of a type
 
 
 def declares(name):
@@ -31,7 +31,7 @@ def declares(name):
 
 
 class Others(stubs.Finder):
-    """Stand-ins for the rest of SGLang."""
+    """Stand-ins for the modules of SGLang that do not declare arguments."""
 
     def find_spec(self, name, path=None, target=None):
         if not name.startswith("sglang.") or declares(name):
@@ -50,7 +50,7 @@ class Missing(stubs.Finder):
             spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
             spec.submodule_search_locations = []
             return spec
-        if top in ("vllm", "sglang", "vllm_router", "sglang_router") and not name.endswith("_rs"):  # which are compiled
+        if top in ("vllm", "sglang", "vllm_router", "sglang_router") and not name.endswith("_rs"):  # modules *_rs are compiled
             return None
         if top in sys.stdlib_module_names or top not in ("vllm_router", "sglang_router") and importlib.machinery.PathFinder.find_spec(top) is not None:
             return None
@@ -60,7 +60,7 @@ class Missing(stubs.Finder):
 
 
 class GPU:
-    """Stands in for the platform."""
+    """Stand-in for vLLM's platform: a CUDA GPU."""
 
     device_type, device_name, simple_compile_backend = "cuda", "cuda", "inductor"
 
@@ -90,7 +90,7 @@ def vllm_parser():
 def sglang_parser():
     where = importlib.util.find_spec("sglang").submodule_search_locations[0]
     for name in ("sglang", "sglang.srt", "sglang.srt.parser", "sglang.srt.function_call", "sglang.srt.model_executor"):
-        package = types.ModuleType(name)  # without what its own __init__ imports
+        package = types.ModuleType(name)  # an empty package, without the imports of its __init__
         package.__path__ = [os.path.join(where, *name.split(".")[1:])]
         sys.modules[name] = package
     sys.meta_path.insert(0, Others())
@@ -109,7 +109,7 @@ def router_parser(package):
 
 
 def strict(make):
-    """A reader that refuses what the parser does not know."""
+    """Return a function that raises SystemExit for arguments that the parser of make does not know."""
     parser = make()
 
     def read(arguments):
@@ -121,7 +121,10 @@ def strict(make):
 
 
 def dynamo(engine, group, config, make):
-    """A reader of the arguments of Dynamo's worker: its own parser takes those that it knows, the engine's parser must know the rest."""
+    """Return a function that checks the arguments of a Dynamo worker.
+
+    Dynamo's parser reads the arguments that it knows. The engine's parser must know all other arguments.
+    """
     from dynamo.common.configuration.groups.runtime_args import DynamoRuntimeArgGroup, DynamoRuntimeConfig
 
     module = importlib.import_module(f"dynamo.{engine}.backend_args")
@@ -137,7 +140,7 @@ def dynamo(engine, group, config, make):
             kind.validate(kind.from_cli_args(known))
         if rest is not None:
             parsed, unknown = rest.parse_known_args(unknown)
-            if engine == "sglang" and parsed.schedule_low_priority_values_first:  # as dynamo.sglang.args refuses it
+            if engine == "sglang" and parsed.schedule_low_priority_values_first:  # as in dynamo.sglang.args
                 raise SystemExit("--schedule-low-priority-values-first is refused")
         if unknown:
             raise SystemExit(f"unknown arguments {unknown}")
@@ -146,7 +149,7 @@ def dynamo(engine, group, config, make):
 
 
 def frontend():
-    """A reader of the variables of Dynamo's front end, which stand for its arguments."""
+    """Return a function that checks the environment variables of Dynamo's front end, which set its arguments."""
     from dynamo.frontend.frontend_args import FrontendArgGroup, FrontendConfig
 
     def read(variables):
@@ -154,7 +157,7 @@ def frontend():
             os.environ[name] = value
         parser = argparse.ArgumentParser(allow_abbrev=False)
         FrontendArgGroup().add_arguments(parser)
-        known = parser.parse_args([f"--router-mode={os.environ.get('DYN_ROUTER_MODE', 'round-robin')}"])  # so that its value is checked too
+        known = parser.parse_args([f"--router-mode={os.environ.get('DYN_ROUTER_MODE', 'round-robin')}"])  # given as an argument, so that the value is checked
         FrontendConfig.validate(FrontendConfig.from_cli_args(known))
         for name, _ in variables:
             del os.environ[name]
@@ -175,7 +178,7 @@ PROGRAMS = [
 
 
 def engine_settings(path):
-    """The settings of trtllm-serve in a file, by their own file or by the ConfigMaps of a manifest."""
+    """Yield the settings of trtllm-serve from a settings file, or from the ConfigMaps of a manifest."""
     if path.endswith("trtllm.yaml"):
         yield yaml.safe_load(open(path))
     elif path.endswith(".yaml"):
@@ -185,7 +188,7 @@ def engine_settings(path):
 
 
 def check_settings(paths):
-    """Gives the settings of trtllm-serve to TensorRT-LLM's own class. Returns how many were checked, and how many it refused."""
+    """Check settings of trtllm-serve with TensorRT-LLM's own class. Return the number of checked and of rejected settings."""
     from tensorrt_llm.llmapi.llm_args import TorchLlmArgs
 
     checked = wrong = 0
@@ -201,7 +204,7 @@ def check_settings(paths):
 
 
 def commands(path):
-    """The words of the commands in a file."""
+    """Yield the words of each command in a file."""
     text = open(path).read()
     if path.endswith(".sh"):
         lines = text.replace("\\\n", " ").splitlines()
@@ -226,7 +229,7 @@ def containers(value):
 
 
 def rest_of(words):
-    """The parser of a command, and its arguments."""
+    """Return the program of a command, the function that makes its reader, and its arguments."""
     for begin, parser in PROGRAMS:
         for i in range(len(words)):
             if words[i:i + len(begin)] == begin:
@@ -235,7 +238,7 @@ def rest_of(words):
 
 
 def main(paths):
-    if importlib.util.find_spec("tensorrt_llm") is not None:  # TensorRT-LLM's own environment
+    if importlib.util.find_spec("tensorrt_llm") is not None:  # the environment has TensorRT-LLM
         checked, wrong = check_settings(paths)
         print(f"{checked} files of trtllm-serve, {wrong} refused")
         return 1 if wrong or not checked else 0

@@ -1,11 +1,16 @@
-"""Ask the estimator of aiconfigurator-core for the times of passes, for the tests of scheduler/silicon.
+"""Write pass times from the estimator of aiconfigurator-core, for the tests of scheduler/silicon.
 
     pip install aiconfigurator-core==0.12.0
     python passes.py > ../../scheduler/silicon/testdata/passes.jsonl
 
-Each line has a file of measurements in scheduler/optables/testdata, the model's name and settings in replay, and a pass:
-the number of requests, the tokens that each computes (0: one, as in decoding), and the tokens before these in `length`. `ms` is the
-time of the pass.
+Each line has these fields:
+
+    file        file of measurements in scheduler/optables/testdata
+    model, tp   model and tensor parallelism, as named in replay
+    requests    number of requests of the pass
+    tokens      tokens that the pass computes for each request; 0 for a decode pass, with one token
+    length      tokens of each request before the pass
+    ms          duration of the pass
 """
 
 import json
@@ -19,7 +24,7 @@ logging.disable(logging.WARNING)
 from aiconfigurator_core.sdk.engine import EngineHandle
 
 POINTS = 500
-SERVERS = [  # file, GPU, engine, and models with the TPs that fit
+SERVERS = [  # file, GPU, engine, and models with the tensor parallelism that fits
     ("h100-vllm", "h100_sxm", "vllm", [
         ("llama-3.1-8b", "meta-llama/Meta-Llama-3.1-8B", (1, 2, 4)),
         ("llama-3.1-70b", "meta-llama/Meta-Llama-3.1-70B", (4, 8)),

@@ -3,8 +3,8 @@
     pip install pandas pyarrow
     python points.py SYSTEMS > ../../scheduler/optables/testdata/points.jsonl
 
-SYSTEMS is the folder systems/ of the unpacked wheel. Each line has the file of testdata that the point is in, the
-operator, its arguments and the time in ms. Nothing of the Go code is used.
+SYSTEMS is the folder systems/ of the unpacked wheel. Each line has the file of testdata with the operator, the operator, its
+arguments and its time in ms. The computation does not use the Go code.
 """
 
 import bisect
@@ -93,7 +93,10 @@ def nest(rows, columns):
 
 
 def inside(tree, keys, root=None, level=0, scale=None, whole=None):
-    """Nested blend; root is the level that is linear in the square root. scale(keys) is the speed of light."""
+    """Return the interpolated time in tree at keys, or None outside of tree.
+
+    At the level root, the square root of the time is linear. scale(keys) is the roofline time.
+    """
     whole = list(keys) if whole is None else whole
     if level == len(keys):
         return tree
@@ -135,7 +138,7 @@ def outside(tree, keys, scale):
 
 
 def lookup(tree, keys, scale, root=None):
-    """Look a point up in a tree by heads, and two more keys."""
+    """Return the time in tree at keys, interpolated or extrapolated."""
     found = inside(tree, keys, root, 0, scale)
     return outside(tree, keys, scale) if found is None else found
 

@@ -1,7 +1,6 @@
-# Runs one replay per line of standard input in one process: starting the
-# reference takes far longer than running it. A line is a list of arguments, or a
-# schedule. Replies go to a descriptor of their own, since the reference writes to
-# both standard streams.
+# Runs the reference once for each line of standard input, in one process, because starting the
+# reference takes far longer than a run. A line is a list of arguments or a schedule. Replies go to a
+# separate descriptor, because the reference writes to both standard streams.
 import contextlib, io, json, os, runpy, sys
 reply = os.fdopen(os.dup(1), "w")
 quiet = os.open(os.devnull, os.O_WRONLY)

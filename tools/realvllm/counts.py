@@ -1,8 +1,10 @@
-"""Compares counts that do not depend on time, and ends with 1 where one differs. OUT: where tools/realvllm/loop put them.
+"""Compare counts that do not depend on time. The exit code is 1 if a count differs.
 
-python counts.py OUT one    what a vLLM server counted in a sequential run, with what the simulator did with the same requests
-python counts.py OUT full   preemptions of both in a run with more requests than there is room for, which are printed alone
-python counts.py OUT two    what the client measured of two servers, with what the proxy did
+python counts.py OUT one    compare a sequential run on a vLLM server with the simulation of the same requests
+python counts.py OUT full   print the preemptions of server and simulator in a run with too few KV blocks; compare nothing
+python counts.py OUT two    compare the client's measurements of two servers with the proxy's measurements
+
+OUT is the output folder of tools/realvllm/loop.
 """
 
 import itertools
@@ -20,7 +22,7 @@ def read(name):
 
 
 def list_changes(events):
-    """Yields each block that is stored or removed, in order: what happens to it, its name, and that of the block before it."""
+    """Yield each stored or removed block in order: event type, block name, name of the previous block."""
     for e in events:
         kind, parent = e["type"], e.get("parent")
         for name in e.get("blocks") or []:
@@ -29,8 +31,11 @@ def list_changes(events):
 
 
 def compare_changes(real, ours):
-    """Returns what differs first. Blocks have other names on both sides, but the same all along. Whether a pass that removes a block was
-    planned before the one before it had filled another depends on how long that took: stored and removed ones are each in order."""
+    """Return the first difference, or None.
+
+    Server and simulator name blocks differently, so the function maps names one to one. It compares stored blocks in order, and
+    removed blocks in order. The order between stored and removed blocks depends on pass times and is not compared.
+    """
     names, known = {None: None}, {None: None}
     for kind in "BlockStored", "BlockRemoved":
         each = [[c for c in side if c[0] == kind] for side in (real, ours)]

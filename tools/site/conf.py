@@ -1,4 +1,4 @@
-# What Sphinx makes the site by. tools/site lays out the pages and calls it.
+# The Sphinx configuration of the site. tools/site lays out the pages and runs Sphinx.
 
 project = "replay"
 author = "the authors of replay"
@@ -6,18 +6,18 @@ html_title = "replay"
 root_doc = "index"
 exclude_patterns = ["_extra"]
 
-# Pages are Markdown as GitHub shows it, with anchors as GitHub makes them.
+# Pages are GitHub Markdown, with GitHub's anchors.
 extensions = ["myst_parser"]
-myst_enable_extensions = ["deflist"]  # of the pages of commands
+myst_enable_extensions = ["deflist"]  # for the pages of commands
 myst_heading_anchors = 6
-smartquotes = False  # --flag stays --flag
+smartquotes = False  # no dashes instead of the -- in --flag
 highlight_language = "none"
 
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
-html_extra_path = ["_extra"]  # pages that stand for themselves
+html_extra_path = ["_extra"]  # complete HTML pages, which Sphinx copies unchanged
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

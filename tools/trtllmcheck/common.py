@@ -1,6 +1,6 @@
-"""What the scripts of this folder have in common: the replay to compare with, and the engine.
+"""Functions of events.py and pauses.py: read arguments, load the engine, run replay, compare results.
 
-The engine is `tensorrt_llm.LLM`, or with --fake the class LLM of a Python file, for a dry run without a GPU.
+The engine is `tensorrt_llm.LLM`. With --fake FILE it is the class LLM of a Python file, for a dry run without a GPU.
 """
 import argparse
 import importlib.util
@@ -24,7 +24,7 @@ def read_arguments(text):
 
 
 def load_engine(fake):
-    """Returns the module that has LLM, SamplingParams and the classes of its settings."""
+    """Return the module with LLM, SamplingParams and the classes of settings."""
     if not fake:
         import tensorrt_llm
         import tensorrt_llm.llmapi as api
@@ -38,12 +38,12 @@ def load_engine(fake):
 
 
 def tokens_of(request):
-    """Returns the tokens of a prompt: those of a trace block follow from its id."""
+    """Return the tokens of a prompt. A token depends on the hash id of its block and on its position in the block."""
     return [1000 + 97 * (request["hash_ids"][i // BLOCK] % 100) + i % BLOCK for i in range(request["input_length"])]
 
 
 def replay(command, mode, requests, flags):
-    """Replays requests on one worker and returns the rows of requests, and the KV events."""
+    """Replay requests on one worker, and return the rows of the requests and the KV events."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         trace, rows, events = folder / "trace.jsonl", folder / "rows.jsonl", folder / "events.jsonl"
@@ -56,7 +56,7 @@ def replay(command, mode, requests, flags):
 
 
 def compare(what, engine, replayed):
-    """Prints what differs and returns the exit code."""
+    """Print both results, and return the exit code: 1 if they differ."""
     for side, value in (("engine", engine), ("replay", replayed)):
         print(f"{side}: {what}: {value}")
     if engine != replayed:
@@ -67,7 +67,7 @@ def compare(what, engine, replayed):
 
 
 def decoded(item):
-    """Returns statistics or events as objects: releases differ in whether they are texts."""
+    """Return statistics or events as an object. Some releases return JSON text."""
     return json.loads(item) if isinstance(item, str) else item
 
 

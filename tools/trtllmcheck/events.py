@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compares the KV events of TensorRT-LLM with those of replay.
+"""Compare the KV events of TensorRT-LLM with the KV events of replay.
 
-Three requests run one after the other on a pool of six blocks. The second evicts the tail of the first, and the third has the
-first one's prompt. It needs a GPU, tensorrt_llm and replay.
+Three requests run one at a time on a pool of six blocks. The second request evicts the last blocks of the first request. The
+third request has the same prompt as the first. Requires a GPU, tensorrt_llm and replay.
 
     tools/trtllmcheck/events.py --replay 'go run ./cmd/replay'
 """
@@ -19,7 +19,7 @@ REQUESTS = [
 
 
 def of_engine(trt, model):
-    """Returns the events of the engine: stored or removed, and the number of blocks."""
+    """Return the events of the engine: stored or removed, and the number of blocks."""
     llm = trt.LLM(model=model, max_batch_size=8, kv_cache_config=trt.KvCacheConfig(
         max_tokens=BLOCKS * common.BLOCK, enable_block_reuse=True, event_buffer_max_size=1024))
     events = []
@@ -35,7 +35,7 @@ def of_engine(trt, model):
 
 
 def merge(events):
-    """Returns the events with removals in a row as one."""
+    """Return the events with consecutive removals merged."""
     all = []
     for kind, count in events:
         if all and kind == "removed" and all[-1][0] == kind:

@@ -1,4 +1,4 @@
-"""Stands in for tensorrt_llm in a dry run: it gives the events and pauses of the worked examples E13 and E12."""
+"""Stand-in for tensorrt_llm in a dry run, with the events of E13 and the pauses of E12 (scheduler/trtllm/testdata)."""
 
 
 class Settings:

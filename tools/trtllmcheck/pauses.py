@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares the pauses of TensorRT-LLM's MAX_UTILIZATION with those of replay.
+"""Compare the pauses of TensorRT-LLM's policy MAX_UTILIZATION with the pauses of replay.
 
-Two requests run at once on a pool of five blocks, which holds both prompts and not both answers. It needs a GPU, tensorrt_llm
+Two requests run at once on a pool of five blocks. The pool fits both prompts, but not both answers. Requires a GPU, tensorrt_llm
 and replay.
 
     tools/trtllmcheck/pauses.py --replay 'go run ./cmd/replay'
@@ -18,7 +18,7 @@ REQUESTS = [
 
 
 def of_engine(trt, model):
-    """Returns how many requests the engine has paused."""
+    """Return the number of pauses of requests in the engine."""
     llm = trt.LLM(
         model=model, max_batch_size=8, enable_iter_perf_stats=True,
         kv_cache_config=trt.KvCacheConfig(max_tokens=BLOCKS * common.BLOCK, enable_block_reuse=True),

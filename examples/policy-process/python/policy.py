@@ -1,7 +1,7 @@
-"""A router policy that replay asks line by line.
+"""A router policy as a process: replay writes a line for each decision, and reads a worker id.
 
-A request goes where half of its prompt is cached, otherwise anywhere: of these workers to the one with the fewest
-prompt tokens to compute.
+The policy considers the workers with at least half of the prompt cached, or all workers if there is no such worker. It
+chooses the worker with the fewest prompt tokens to compute.
 
     replay trace TRACE --workers 8 --policy-process 'python3 examples/policy-process/python/policy.py'
 """

@@ -1,7 +1,7 @@
-//! A router policy that replay asks line by line.
+//! A router policy as a process: replay writes a line for each decision, and reads a worker id.
 //!
-//! A request goes where the prompt is cached, while the worker there has at most twelve requests more than the one
-//! with the fewest. It needs no crate:
+//! The policy prefers workers with a long cached prefix. It excludes workers with more than twelve requests
+//! above the minimum. It requires no crate:
 //!
 //!     rustc -O -o bin/policy examples/policy-process/rust/policy.rs
 //!     replay trace TRACE --workers 8 --policy-process bin/policy
@@ -12,14 +12,14 @@ fn main() -> io::Result<()> {
     let mut input = io::stdin().lock();
     let mut output = io::stdout().lock();
     let mut line = String::new();
-    input.read_line(&mut line)?; // the greeting: this policy is the same wherever it is
+    input.read_line(&mut line)?; // the greeting, which this policy does not use
     output.write_all(b"{\"version\": 1, \"facts\": [\"block_tokens\", \"requests\", \"cached_blocks\", \"tokens_to_compute\"]}\n")?;
     output.flush()?;
     let mut numbers: Vec<f64> = Vec::new();
     loop {
         line.clear();
         if input.read_line(&mut line)? == 0 {
-            return Ok(()); // the end of the replay
+            return Ok(()); // end of the replay
         }
         numbers.clear();
         numbers.extend(
@@ -32,8 +32,8 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Returns the worker for a decision, `[[ids],block_tokens,[requests],[cached],[to compute]]` without its brackets: the
-/// one of the highest score, the first among equals.
+/// Returns the worker with the highest score, the first of several. numbers has the values of a decision, in the order
+/// `[[ids],block_tokens,[requests],[cached],[to compute]]`.
 fn choose(numbers: &[f64]) -> f64 {
     let n = (numbers.len() - 1) / 4;
     let (ids, block_tokens, rest) = (&numbers[..n], numbers[n], &numbers[n + 1..]);

@@ -1,7 +1,8 @@
-"""An autoscaler that replay asks line by line.
+"""An autoscaler as a process: replay writes a line of JSON for each tick, and reads the number of workers.
 
-Two workers more when one has more than 12 requests in flight or requests are held back, at most every 30 s; one worker
-less when so few would do with 6 requests each, and nothing has changed for 60 s.
+It adds two workers if a worker has more than 12 requests in flight or the router holds requests. It removes one worker if
+the remaining workers would have fewer than 6 requests in flight each. It scales up at the earliest 30 s after the last
+change, and down at the earliest 60 s after the last change.
 
     replay trace TRACE --autoscale examples/scaler-process/python/process.yaml
 """
@@ -9,14 +10,14 @@ less when so few would do with 6 requests each, and nothing has changed for 60 s
 import json
 import sys
 
-greeting = json.loads(sys.stdin.readline())  # role, least, most, sync, the names of all facts
+greeting = json.loads(sys.stdin.readline())  # has role, least, most, sync, and the names of all facts
 print(json.dumps({"version": 1}), flush=True)
 
-acted = float("-inf")  # when the number of workers was changed last, in ms
+acted = float("-inf")  # time of the last change of the number of workers (ms)
 for line in sys.stdin:
     tick = json.loads(line)
     now, workers, in_flight = tick["now"], tick["workers"], tick["in_flight"]
-    want, why = workers, "nothing has been read"  # what is scraped is null then
+    want, why = workers, "nothing has been read"  # scraped facts are null before the first scrape
     if in_flight is not None:
         why = "enough"
         if any(n > 12 for n in in_flight) or tick["held"] > 0:

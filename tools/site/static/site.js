@@ -1,4 +1,4 @@
-// What the pages do: buttons that copy commands, and excerpts of what the search finds.
+// Buttons that copy commands, and excerpts of search results.
 const copyText = async (text) => {
   try { await navigator.clipboard.writeText(text); } catch {
     const area = document.createElement("textarea");
@@ -10,7 +10,7 @@ const copyText = async (text) => {
   }
 };
 
-// commandsOf returns the commands of a transcript without prompts and output, or the whole text of another block.
+// commandsOf returns the commands of a transcript without prompts and output, or the unchanged text of any other block.
 const commandsOf = (text) => {
   if (!/^\$ /m.test(text)) return text;
   let inside = false;
@@ -24,7 +24,7 @@ const commandsOf = (text) => {
 document.addEventListener("DOMContentLoaded", () => {
   for (const box of document.querySelectorAll("div.highlight")) {
     const pre = box.querySelector("pre"), button = document.createElement("button"), text = commandsOf(pre.textContent);
-    pre.tabIndex = 0; // which may scroll
+    pre.tabIndex = 0; // focusable, because it may scroll
     button.type = "button";
     button.className = "copy";
     button.textContent = "Copy";
@@ -38,11 +38,11 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   for (const table of document.querySelectorAll(".table-wrapper")) table.tabIndex = 0;
   for (const th of document.querySelectorAll("th.head")) if (!th.textContent.trim()) th.replaceWith(document.createElement("td"));
-  for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.setAttribute("aria-level", "2"); // which the theme leaves out
+  for (const caption of document.querySelectorAll(".caption[role=heading]")) caption.setAttribute("aria-level", "2"); // the theme does not set a level
   document.querySelectorAll("aside").forEach((aside) => { aside.setAttribute("aria-label", aside.classList.contains("toc-drawer") ? "On this page" : "Pages"); });
 });
 
-// Texts of all pages come from one script, since a page that lies on the disk may not read others.
+// One script has the texts of all pages, because a page that is opened from disk cannot read other files.
 DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
 const addExcerpts = () => {
   const words = (new URLSearchParams(location.search).get("q") || "").toLowerCase().split(/\s+/).filter((w) => w);
