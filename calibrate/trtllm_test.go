@@ -33,7 +33,7 @@ func truthOfTRTLLM(s *measured.Settings) timing.Parameters {
 }
 
 // TestFitTRTLLM checks that the parameters of a simulated TensorRT-LLM server are found again under its own rules and
-// with its settings. The profile has both.
+// with its settings. The profile has the rules and the settings.
 func TestFitTRTLLM(t *testing.T) {
 	t.Parallel()
 	m, err := Read(measureServer(t, trtllmMeta(), 120, truthOfTRTLLM), 0)

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// residency is the block index for caches in which the parent of a cached block is always cached. The tree of Index
-// has no odd states there, so the number of cached blocks of each prompt node is sufficient.
+// residency is the block index for caches in which the parent of a cached block is always cached. For these caches,
+// the tree of Index has no odd states, so the number of cached blocks of each prompt node is sufficient.
 type residency struct{ *holdings }
 
 func (r residency) observe(w sim.WorkerID, p *scheduler.Pass) error {

@@ -202,7 +202,7 @@ func TestRateAndPredictAreLiteral(t *testing.T) {
 		s := Signals{Workers: r.IntN(c.Max + 1)}
 		for tick := range 40 {
 			s.Now = c.Sync * sim.Time(tick)
-			if r.IntN(6) > 0 { // otherwise no new scrape is known
+			if r.IntN(6) > 0 { // if not, no new scrape is known
 				s.At = max(s.Now-sim.Time(r.IntN(5_000)), s.At)
 			}
 			if s.At > 0 {

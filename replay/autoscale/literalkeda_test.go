@@ -48,7 +48,7 @@ func (l *literalKEDA) answer(s *Signals) int {
 	return l.poll(s, n)
 }
 
-// first applies rules 1 to 5.
+// first applies the rules of every tick (13.2 to 13.5).
 func (l *literalKEDA) first(s *Signals) int {
 	now, least := s.Workers, max(l.c.Min, 1)
 	if now == 0 {
@@ -136,7 +136,7 @@ func (l *literalKEDA) move(s *Signals, to int) int {
 	return to
 }
 
-// limit is the section "Windows and policies".
+// limit applies "Windows and policies" of docs/rules/router.md.
 func (l *literalKEDA) limit(s *Signals, n int) int {
 	l.asked = append(l.asked, literalAsk{s.Now, n})
 	now := s.Workers
@@ -217,7 +217,7 @@ func (l *literalKEDA) allow(s *Signals, b *Behavior, by func(*Policy, int) int) 
 	return all
 }
 
-// poll is rules 7 to 11.
+// poll applies the rules of a poll (13.7 and 13.8).
 func (l *literalKEDA) poll(s *Signals, n int) int {
 	known := l.read(s)
 	active := !known && l.isFallback()

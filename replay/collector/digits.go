@@ -19,8 +19,8 @@ const sortBelow = 256
 // pickRanks sets out[i] to the value at index ranks[i] of the sorted values, which must be >= 0. The ranks must
 // ascend. values and buf, of the same length, are overwritten.
 //
-// It counts values by the leading digit in which they differ, and continues only with the buckets that contain a
-// rank.
+// pickRanks counts values by the leading digit in which they differ. It continues only with the buckets that contain
+// a rank.
 func pickRanks(values []float64, ranks []int, out []float64, buf []float64) {
 	high := bits.Len64(differingBits(values))
 	if len(values) < sortBelow || high == 0 {
@@ -99,11 +99,11 @@ func differingBits(values []float64) (differ uint64) {
 	return differ
 }
 
-// radixSort sorts values by their bits, ascending. radixSort returns the sorted list and the other list; either may
-// use the memory of list or of spare, which have the same length.
+// radixSort sorts values by their bits, ascending. radixSort returns the sorted list and the other list. Each result
+// may use the memory of list or of spare, which have the same length.
 //
-// It reads only the bits in which the keys differ. Latencies share most of their leading bits, and as multiples of
-// the clock's resolution they share trailing bits.
+// radixSort reads only the bits in which the keys differ. Latencies share most of their leading bits, and as
+// multiples of the clock's resolution they share trailing bits.
 func radixSort(list, spare weighted) (sorted, other weighted) {
 	var differ uint64
 	for _, k := range list.bits {

@@ -68,8 +68,8 @@ func (w *worker) atBoundary(now sim.Time) (keep int, ok bool) {
 	return keep, keep < w.pass.Count && w.pass.Begins(keep) == now
 }
 
-// cutRun ends the run in progress on w after keep passes. If the kept passes end now, they ended before all other
-// effects of this instant and need no event.
+// cutRun ends the run in progress on w after keep passes. Kept passes that end now count as ended before all other
+// effects of this instant, so they need no event.
 func (c *cluster) cutRun(w *worker, keep int) {
 	if keep == w.pass.Count {
 		return

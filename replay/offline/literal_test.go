@@ -88,7 +88,7 @@ func (p *literalPool) create() (*literalWorker, error) {
 
 var errDeadEnd = errors.New("dead end: requests are left and nothing is to come")
 
-// drive is the main loop of section 6.2.
+// drive runs the main loop to its end (docs/rules/harness.md, The main loop).
 func (l *literal) drive(context.Context) error {
 	if err := l.advance(never); err != nil {
 		return err
@@ -99,7 +99,8 @@ func (l *literal) drive(context.Context) error {
 	return nil
 }
 
-// advance is advance_to of section 8.2. Planned sizes of an instant are applied after all other effects.
+// advance moves the clock to an instant and applies all effects until then. Planned sizes of an instant are applied
+// after all other effects.
 func (l *literal) advance(until sim.Time) error {
 	for {
 		if err := l.drain(); err != nil {
@@ -193,7 +194,7 @@ func (l *literal) due(k kind) (literalEvent, bool) {
 	return e, true
 }
 
-// drain is sections 6.3 and 7.3: the steps in order, until a full round changes nothing.
+// drain applies the effects of one instant: it repeats the steps in order until a full round changes nothing.
 func (l *literal) drain() error {
 	for {
 		changed := false
@@ -211,7 +212,7 @@ func (l *literal) drain() error {
 	}
 }
 
-// completions is step A.
+// completions applies the passes that end now.
 func (l *literal) completions() (changed bool, err error) {
 	for {
 		e, ok := l.due(passEnds)
@@ -225,7 +226,7 @@ func (l *literal) completions() (changed bool, err error) {
 	}
 }
 
-// handoffs is step H.
+// handoffs applies the transfers that end now.
 func (l *literal) handoffs() (changed bool, err error) {
 	for {
 		e, ok := l.due(handoffDone)
@@ -239,7 +240,7 @@ func (l *literal) handoffs() (changed bool, err error) {
 	}
 }
 
-// arrivals is step C.
+// arrivals routes the requests that arrive now.
 func (l *literal) arrivals() (bool, error) {
 	changed := false
 	for again := true; again; { // after a rejection another request may arrive
@@ -264,7 +265,7 @@ func (l *literal) arrivals() (bool, error) {
 	return changed, nil
 }
 
-// passes is step D, or D1 and D2: pools in order, workers by id.
+// passes starts passes on idle workers: pools in order, workers by id.
 func (l *literal) passes() (changed bool, err error) {
 	for _, p := range l.pools {
 		for {
@@ -316,7 +317,7 @@ func (l *literal) pass(w *literalWorker) error {
 	return nil
 }
 
-// release frees w after its pass and applies its result: sections 6.4 and 7.2.
+// release frees w after its pass and applies the effects of the pass.
 func (l *literal) release(w *literalWorker) error {
 	w.busy = false
 	for _, m := range w.pass.Marks {
@@ -386,7 +387,7 @@ func (l *literal) prefillCompleted(p *literalPool, m scheduler.Mark) error {
 	return l.assign(l.pools[1], request)
 }
 
-// assign is section 6.5.
+// assign routes a request and applies the placements.
 func (l *literal) assign(p *literalPool, q *sim.Request) error {
 	placed, err := p.router.Route(l.now, q, nil)
 	return l.dispatch(p, placed, err)

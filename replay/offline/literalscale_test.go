@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// ready is step B: started workers become active, unless they were removed during their startup.
+// ready makes started workers active, unless they were removed during their startup.
 func (l *literal) ready() (changed bool, err error) {
 	for {
 		e, ok := l.due(workerReady)
@@ -43,7 +43,7 @@ func (w *literalWorker) cleanUp() {
 	}
 }
 
-// scale is apply_scaling of section 8.2: the entry pool and its router first.
+// scale resizes the pools: the entry pool and its router first.
 func (l *literal) scale(entry, decode int) error {
 	placed := make([][]router.Placement, len(l.pools))
 	for i, target := range []int{entry, decode}[:len(l.pools)] {
@@ -67,7 +67,7 @@ func (l *literal) scale(entry, decode int) error {
 	return nil
 }
 
-// setTarget is set_target of section 8.1.
+// setTarget starts or removes workers of a pool until it has the target size.
 func (l *literal) setTarget(p *literalPool, target int) error {
 	var starting, active []*literalWorker // highest id first
 	for _, w := range slices.Backward(p.workers) {
@@ -122,7 +122,7 @@ func (p *literalPool) sizes() (active, total int) {
 	return active, total
 }
 
-// literalTraffic is the traffic window of section 8.3 as lists of samples.
+// literalTraffic is the window of traffic for planners, as lists of samples.
 type literalTraffic struct {
 	from      sim.Time
 	isl, osl  []float64
@@ -130,7 +130,7 @@ type literalTraffic struct {
 	reuse     []float64
 }
 
-// request is on_request.
+// request adds the samples of a completed request.
 func (n *literalTraffic) request(l *literal, id sim.RequestID) {
 	q := l.Requests.Get(int(id))
 	n.isl, n.osl = append(n.isl, float64(q.InputTokens)), append(n.osl, float64(q.OutputTokens))
@@ -143,7 +143,7 @@ func (n *literalTraffic) request(l *literal, id sim.RequestID) {
 	}
 }
 
-// drain is drain_traffic.
+// drain returns the traffic of the window and starts the next window.
 func (n *literalTraffic) drain(now sim.Time) Traffic {
 	mean := func(samples []float64) float64 {
 		sum := 0.0

@@ -194,8 +194,8 @@ func (r *run) chooseDriver() (driver, error) {
 	return c.runEvents, nil
 }
 
-// noteArrival opens the record of a request that has none. noteArrival reports false if the request was rejected. A
-// rejected request has ended for requests that wait for it.
+// noteArrival opens the record of a request that has none. noteArrival reports false if the request was rejected.
+// Requests that wait for a rejected request can start, because a rejected request has ended.
 func (r *run) noteArrival(a *harness.Entering) (ok bool, err error) {
 	q := a.Request
 	switch r.Record(a); {

@@ -55,8 +55,8 @@ type Pacer interface {
 // planned end, End is its real end.
 type Span struct{ Start, End sim.Time }
 
-// Worker is a scheduler core on a real clock, which waits for the duration of each pass. Run is its loop. Requests
-// may be submitted at any time.
+// Worker is a scheduler core on a real clock, which waits for the duration of each pass. The method Run is the loop
+// of a Worker. Requests may be submitted at any time.
 type Worker struct {
 	cfg   WorkerConfig
 	timer *Timer

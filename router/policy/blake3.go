@@ -11,7 +11,7 @@ func blakeHash(text string) uint64 {
 	return uint64(cv[0]) | uint64(cv[1])<<32
 }
 
-// Flags of a block.
+// The constants are flags of a block.
 const (
 	blakeStart  = 1 << iota // first block of a chunk
 	blakeEnd                // last block of a chunk
@@ -19,7 +19,7 @@ const (
 	blakeRoot
 )
 
-// Sizes in bytes.
+// The constants are sizes in bytes.
 const (
 	blakeBlock = 64
 	blakeChunk = 1024

@@ -20,7 +20,7 @@ type consistentHash struct {
 	members  []sim.WorkerID // workers on the ring
 	ring     []point        // sorted by hash, which is unique
 
-	// Only for smg.
+	// The following fields are only for smg.
 	rand  *rand.Rand
 	among func([]sim.WorkerID) sim.WorkerID
 }

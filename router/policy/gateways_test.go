@@ -23,7 +23,7 @@ import (
 //	evict
 //	uses N
 //
-// _ is a space. With words, each word of a text is a token, otherwise each character.
+// In a text, _ means a space. With words, each word of a text is a token, otherwise each character.
 func TestEqualsGateways(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/gateways/*.txt")
 	if err != nil || len(paths) == 0 {

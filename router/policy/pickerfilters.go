@@ -13,10 +13,11 @@ import (
 type Filter struct {
 	Kind FilterKind
 
-	// Settings of PrefixAffinity. Workers are sticky if they have at least the share Sticky of the prompt's blocks
-	// cached, as determined by Match. With the probability Explore, the filter keeps all workers. The filter also
-	// keeps all workers if the least loaded sticky worker has more than Behind tokens more to compute than the least
-	// loaded other worker. The same applies to more than Slower ms at Throughput tokens per second; 0: never.
+	// The following fields are settings of PrefixAffinity. Workers are sticky if they have at least the share Sticky
+	// of the prompt's blocks cached, as determined by Match. With the probability Explore, the filter keeps all
+	// workers. The filter also keeps all workers if the least loaded sticky worker has more than Behind tokens more
+	// to compute than the least loaded other worker. The same applies to more than Slower ms at Throughput tokens per
+	// second; 0: never.
 	Sticky     float64    `json:",omitempty"`
 	Explore    float64    `json:",omitempty"`
 	Behind     int64      `json:",omitempty"`
@@ -25,13 +26,13 @@ type Filter struct {
 	Match      ScorerKind `json:",omitempty"`
 	Prefix     `record:"inline"`
 
-	// Settings of InFlightLimit. InFlightLimit keeps workers with fewer requests than Requests, and with at most
-	// Tokens prompt tokens to compute, including the request. A worker without tokens to compute is also kept; 0: no
-	// limit.
+	// The following fields are settings of InFlightLimit. InFlightLimit keeps workers with fewer requests than
+	// Requests, and with at most Tokens prompt tokens to compute, including the request. A worker without tokens to
+	// compute is also kept; 0: no limit.
 	Requests float64 `json:",omitempty"`
 	Tokens   float64 `json:",omitempty"`
-	// Settings of UsageLimit. UsageLimit keeps workers with fewer waiting requests than Queue and a smaller share of
-	// used KV blocks than KV.
+	// The following fields are settings of UsageLimit. UsageLimit keeps workers with fewer waiting requests than
+	// Queue and a smaller share of used KV blocks than KV.
 	Queue float64 `json:",omitempty"`
 	KV    float64 `json:",omitempty"`
 }

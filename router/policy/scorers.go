@@ -60,7 +60,7 @@ type scorer struct {
 	counts      []int32
 	least, most int32 // of counts; if Relative is set, of counts > 0
 
-	// For NoHitLRU.
+	// The following fields are for NoHitLRU.
 	isCold bool           // the current request has no cached blocks on any worker
 	cold   []sim.WorkerID // workers that such requests were sent to, the least recent first
 	place  []int32        // by worker: index in cold + 1; 0: none

@@ -106,7 +106,7 @@ func (l *literal) answer(now seen) (n int, ok bool) {
 	return n, ok
 }
 
-// settle is step 4 of "Ticks".
+// settle derives the decision from the number n of scaling by load (rule 14.4). ok is false without such a number.
 func (l *literal) settle(s *seen, n int, ok bool, least int) (int, bool) {
 	ready := s.view.Ready
 	if !ok {
@@ -132,7 +132,7 @@ func btoi(b bool) int {
 
 func (l *literal) holds(n int) bool { return l.clampNeeds(n, l.c.MinGPUBudget) == 0 }
 
-// clampNeeds is 1 above the budget, -1 below it and 0 within it.
+// clampNeeds returns 1 above the budget, -1 below the budget and 0 within the budget.
 func (l *literal) clampNeeds(n, low int) int {
 	g, high := l.e.GPUs, l.c.MaxGPUBudget
 	if high >= 0 && n*g > high {
@@ -168,7 +168,7 @@ func (l *literal) guard(ready, n, least, low int) int {
 	return ready
 }
 
-// load is "Load".
+// load applies "Load of the planner" of docs/rules/router.md.
 func (l *literal) load(s *seen, x *estimator, least, floor int, cached float64) (int, bool) {
 	ready, passes := s.view.Ready, s.view.Passes
 	if ready != s.view.Expected || len(passes) != ready || ready == 0 {
@@ -252,7 +252,7 @@ func (l *literal) shares(ready int, passes []scheduler.Snapshot, least int) (int
 	return 0, false
 }
 
-// estimator is "Estimates".
+// estimator implements "Estimates" of docs/rules/router.md.
 type estimator struct {
 	l      *literal
 	stores map[string]*passes
@@ -572,7 +572,7 @@ func (x *estimator) itl(p scheduler.Snapshot, d float64, prompts bool) float64 {
 	return x.pass(n, t, math.Ceil(b), math.Ceil(k))
 }
 
-// objectives is "Objectives" of a worker with ready estimates.
+// objectives applies "Objectives" of docs/rules/router.md to a worker with ready estimates.
 func (x *estimator) objectives(ready int, all []scheduler.Snapshot, least int, cached float64) (int, bool) {
 	c, e := x.l.c, x.l.e
 	r := 1.0
@@ -667,7 +667,8 @@ func (x *estimator) objectives(ready int, all []scheduler.Snapshot, least int, c
 	return ready, true
 }
 
-// bestRate is "Traffic" from the batch sizes on; 0 if a pass cannot be estimated.
+// bestRate applies "Traffic" of docs/rules/router.md from the batch sizes on. The result is 0 if a pass cannot be
+// estimated.
 func (x *estimator) bestRate(input, output, cached float64) float64 {
 	role, e, c := x.l.role, x.l.e, x.l.c
 	if input <= 0 || role != scheduler.Prefill && output <= 0 {
@@ -804,7 +805,7 @@ func TestPlannerIsLiteral(t *testing.T) {
 			load = min(max(load+0.4*(r.Float64()-0.5), 0), 1)
 			s.view.Passes = nil
 			for w := range s.view.Ready {
-				if r.IntN(40) > 0 { // otherwise the worker has run no pass
+				if r.IntN(40) > 0 { // if not, the worker has not run a pass
 					s.view.Passes = append(s.view.Passes, drawPass(r, w+8, role, load))
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// foresight is the traffic of earlier intervals. The predictor is constant.
+// foresight is the traffic of earlier intervals. The predictor is the planner's constant predictor.
 type foresight struct {
 	requests, input, output series
 	lastInput, lastOutput   float64 // of the latest interval with requests
