@@ -74,8 +74,8 @@ func (p *part) deciding(chosen []int) []int {
 	return chosen
 }
 
-// splitParts returns all requests. With a holdout, splitParts also returns the requests without the last ones, and
-// the requests without the first ones. The result held has the corresponding held-out requests.
+// splitParts returns all requests. With a holdout, splitParts also returns all requests except the last requests, and
+// all except the first requests. The result held has the corresponding held-out requests.
 func splitParts(m *Measured, holdout float64) (fitted, held []part) {
 	lead := m.judgedFrom()
 	n := len(m.Requests) - lead

@@ -42,7 +42,7 @@ func clientRuns(t *testing.T) []*Measured {
 }
 
 // TestJointFit checks that two loads together determine the times between client and server. Each load is judged by a
-// fit to the other one.
+// fit to the other load.
 func TestJointFit(t *testing.T) {
 	runs := clientRuns(t)
 	r, err := RunAll(t.Context(), runs, Options{})

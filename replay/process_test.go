@@ -23,8 +23,8 @@ func always(worker, note string) *policy.Process {
 	return &policy.Process{Command: `echo started >> '` + note + `'; read hello; echo '{"version":1,"facts":["requests"]}'; while read line; do echo ` + worker + `; done`}
 }
 
-// TestProcessOfEachPool checks that each pool has a separate program and a restarted router a new one. All programs
-// end with the run.
+// TestProcessOfEachPool checks that each pool has a separate program and that a restarted router gets a new program.
+// All programs end with the run.
 func TestProcessOfEachPool(t *testing.T) {
 	prefill, decode := engineargs.Default(), engineargs.Default()
 	prefill.Role, decode.Role = scheduler.Prefill, scheduler.Decode

@@ -17,8 +17,8 @@ func (c *Candidates) Sparse() (overlap, active *Sparse, by *Ladder) {
 	return c.ladder.overlap, c.ladder.active, c.ladder
 }
 
-// Ladder is the candidates by load. The load is the blocks of their requests and the prompt tokens to compute, in
-// blocks. The first rung has the idle candidates.
+// Ladder is the candidates by load. The load of a candidate is the blocks of its requests and the prompt tokens to
+// compute, in blocks. The first rung has the idle candidates.
 type Ladder struct {
 	overlap, active *Sparse
 	blockTokens     int64

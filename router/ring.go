@@ -7,7 +7,7 @@ type ring[T any] struct {
 	count int
 }
 
-// push adds an item and returns it. The item may have the contents of an old one.
+// push adds an item and returns it. The item may have the contents of an old item.
 func (r *ring[T]) push() *T {
 	if r.count == len(r.items) {
 		wide := make([]T, max(16, 2*r.count))

@@ -10,7 +10,7 @@ import (
 )
 
 // TestStartsOfClosedLoop checks a result of sglang.bench_serving, which has no start times. If requests were sent
-// when earlier ones ended, the start times follow from that.
+// when earlier requests ended, the start times follow from these ends.
 func TestStartsOfClosedLoop(t *testing.T) {
 	dir := t.TempDir()
 	list := func(of func(i int) string) string {

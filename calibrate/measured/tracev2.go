@@ -209,7 +209,8 @@ func (t *traceTable) prompts(path string) *Prompts {
 }
 
 // addLead adds requests before the first one, which represent the warm-up requests that the client left out. The file
-// has only their number. The added requests repeat the first requests of the run, in the time before the run.
+// has only the number of warm-up requests. The added requests repeat the first requests of the run, in the time
+// before the run.
 func (t *traceTable) addLead(count int) int {
 	count = min(count, len(t.requests)-1)
 	if count < 1 || t.least < int64(count) || !(t.begin > 0) {

@@ -22,7 +22,7 @@ type Report struct {
 	PrefixCacheReusedRatio float64 // share of the input tokens found in a cache
 
 	// Readmissions is the number of admissions after a preemption, if they are counted separately.
-	// ReadmittedReusedRatio is the cached share of their prompt tokens.
+	// ReadmittedReusedRatio is the cached share of the prompt tokens of these admissions.
 	Readmissions          int
 	ReadmittedReusedRatio float64
 

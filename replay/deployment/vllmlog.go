@@ -24,8 +24,8 @@ type Log struct {
 	Known    map[string]string // values by flag
 	Told     map[string]string // all printed arguments and configuration values of vLLM, by vLLM's names
 	Asked    []string          // names of the arguments in vLLM's start command
-	// GraphMode is cudagraph_mode, and GraphSizes are the sizes of captured graphs. Both are empty if the log does
-	// not have them.
+	// GraphMode is cudagraph_mode, and GraphSizes are the sizes of captured graphs. A field that the log lacks is
+	// empty.
 	GraphMode  string
 	GraphSizes []int
 	SGLang     map[string]string // arguments of an SGLang server by SGLang's names; nil: the server is vLLM

@@ -58,7 +58,7 @@ func TestServerStarts(t *testing.T) {
 	}
 }
 
-// TestServerCompletes sets missing limits from the given ones, as a vLLM server does.
+// TestServerCompletes sets missing limits from the given limits, as a vLLM server does.
 func TestServerCompletes(t *testing.T) {
 	for text, want := range map[string][2]int{ // tokens of a pass, number of requests
 		`{}`:                                     {8192, 256},

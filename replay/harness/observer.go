@@ -10,9 +10,9 @@ import (
 // Observer receives the events of a replay, for files with more details than a report. The arguments of each method
 // belong to the replay and are valid only during the call.
 //
-// Arrivals and placements are ordered by time. Passes of one worker are ordered by time, too; each is reported at its
-// end. Passes of different workers may be out of order, because independent workers may be replayed one after the
-// other.
+// Arrivals and placements are ordered by time. Passes of one worker are also ordered by time. Each pass is reported
+// at its end. Passes of different workers may be out of order, because independent workers may be replayed one after
+// the other.
 type Observer interface {
 	// Arrived reports a request that enters the cluster.
 	Arrived(q *sim.Request, at sim.Time)

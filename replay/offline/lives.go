@@ -347,8 +347,8 @@ func (l *lives) slowWorker(w *worker, factor float64) {
 	}
 }
 
-// drainWorker lets w finish its requests without new ones, then restarts it. w is active again after the time back,
-// and then happens after that.
+// drainWorker lets w finish its requests without new requests, then restarts it. w is active again after the time
+// back, and then happens after that.
 func (l *lives) drainWorker(w *worker, back sim.Time, then incident) error {
 	w.returns, w.back, w.then = true, back, then
 	if err := l.c.fleet.dismissWorker(w); err != nil {

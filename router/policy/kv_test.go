@@ -153,8 +153,8 @@ func TestShortestKeyOfAnyone(t *testing.T) {
 	s.want("C w1 6")
 }
 
-// TestTemperature checks the random choice between two workers. The cheaper one has the probability 1/(1+exp(-1/T))
-// for any difference of costs (docs/rules/router.md "Cost").
+// TestTemperature checks the random choice between two workers. The cheaper worker has the probability
+// 1/(1+exp(-1/T)) for any difference of costs (docs/rules/router.md "Cost").
 func TestTemperature(t *testing.T) {
 	for _, temperature := range []float64{0.5, 1, 2} {
 		config := fmt.Sprintf(`{"router_temperature":%v,"router_queue_threshold":null}`, temperature)

@@ -33,7 +33,7 @@ type Worker struct {
 	Cost  float64 // per hour, by default prices; 0: unknown
 }
 
-// worker returns the facts about a worker. Workers added later are like the last one.
+// worker returns the facts about a worker. Workers added later have the facts of the last known worker.
 func (s *sight) worker(w sim.WorkerID) Worker {
 	if len(s.Workers) == 0 {
 		return Worker{Speed: 1}
