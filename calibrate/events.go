@@ -144,9 +144,9 @@ func (m *Measured) workerShares(result *harness.Result) []float64 {
 	})
 }
 
-// sharesOver returns the mean shares of servers over windows of logPeriod, the busiest server of each window first.
-// The function request returns the server of request i, the instants of its first and last tokens, and its number of
-// tokens.
+// sharesOver returns the mean shares of servers over windows of measured.LogPeriod, the busiest server of each window
+// first. The function request returns the server of request i, the instants of its first and last tokens, and its
+// number of tokens.
 func sharesOver(n int, request func(i int) (server int, first, last float64, tokens int)) []float64 {
 	var windows [][]float64
 	servers := 0

@@ -53,7 +53,7 @@ type podRow struct {
 	generated, running, hit float64
 	at                      float64 // s of the day; NaN: unknown
 	served                  float64 // proportional to the tokens of the line
-	steady                  bool    // there is a line every logPeriod
+	steady                  bool    // there is a line every LogPeriod
 }
 
 // readClock returns the time of a line in s of the day, NaN if it has none.
