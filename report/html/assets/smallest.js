@@ -1,6 +1,6 @@
 "use strict";
-// The search for the smallest cluster of the explorer. of() returns the settings on the screen, apply(settings)
-// replaces them. A page without a server has no search: it names the command.
+// The explorer's search for the smallest cluster. of() returns the settings on the screen. apply(settings) replaces them.
+// A page without a server cannot search, so it shows the command.
 const makeSmallest = ({ view, of, apply }) => {
   const title = el("h2", "Find the smallest cluster"), panel = el("div.card.smallest", { id: "smallest" }, title);
   const command = (flags) => ["replay plan", flags.trace || "TRACE", ...Object.entries(flags).filter(([k]) => k !== "trace").map(([k, v]) => `--${k}=${quote(v)}`)].join(" ");
@@ -13,14 +13,15 @@ const makeSmallest = ({ view, of, apply }) => {
   const goal = input("slo", "Objectives", "p99:ttft=2s,p99:itl=50ms"), gpus = input("gpus", "GPU types", "h100,h200: that of the settings"), seconds = input("seconds", "Choose settings for at most (s)", "60");
   const varied = (data.plan || []).map((v) => ({ ...v, e: el("input", { type: "checkbox", name: "smallest-" + v.name, checked: true }) }));
 
-  // flags are those of replay plan: the settings on the screen without the size of the cluster and what is to be chosen.
+  // flags returns the flags of replay plan: the settings on the screen, without the size of the cluster and the settings that
+  // the search varies.
   const flags = () => {
     const s = { ...of() };
     for (const f of sizes) delete s[f];
     for (const v of varied) if (v.e.checked) for (const f of v.flags) delete s[f];
     if (goal.e.value.trim()) s.slo = goal.e.value.trim();
     if (gpus.e.value.trim()) s.gpu = gpus.e.value.trim().split(/[\s,]+/).join(",");
-    s.front = "false"; // which is not drawn here
+    s.front = "false"; // the page does not draw the front
     const fixed = varied.filter((v) => !v.e.checked).map((v) => v.name);
     if (s.gpu && s.model) {
       if (fixed.length) s.fix = fixed.join(",");

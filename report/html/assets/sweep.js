@@ -1,12 +1,12 @@
 "use strict";
-// Runs the settings on the screen with several values of one of them, and draws the latencies and the cost against it.
+// Runs the settings on the screen with several values of one setting, and draws latencies and cost by this setting.
 const makeSweep = ({ ask, view, of }) => {
   const panel = el("div.card.smallest", { id: "sweep" }), knobs = data.knobs.filter((k) => k.steps);
   const which = el("select", ...knobs.map((k) => el("option", { value: k.flag }, k.label))), list = el("input", { type: "text", autocomplete: "off", spellcheck: false });
   const go = el("button", { type: "button" }, "Sweep"), stop = el("button", { type: "button", disabled: true }, "Cancel sweep");
   const bar = el("progress", { hidden: true, max: 1, value: 0, ariaLabel: "Runs of the sweep" }), says = el("p.small", { role: "status" }), result = el("div.cards");
   let charts = [], draw = () => {}, running = null;
-  // usual are steps around the value on the screen.
+  // usual fills the list with steps around the value on the screen.
   const usual = () => {
     const k = knobs.find((o) => o.flag === which.value), at = Math.max(0, k.steps.findIndex((v) => Number(v) >= Number(of()[k.flag] || k.preset) || 0));
     list.value = k.steps.slice(Math.max(0, at - 3), at + 5).join(", ");

@@ -1,7 +1,6 @@
 "use strict";
-// The worker of a page without a server: it runs the simulator, with the files that the
-// page gives it and no others, and passes questions and answers on. What comes before it
-// is Go's wasm_exec.js, which finds the files in fs.
+// The worker of a page without a server. It runs the simulator and forwards questions and answers. The simulator can read
+// only the files that the page sends. Go's wasm_exec.js precedes this script, and reads the files through fs.
 const files = new Map(), opened = new Map();
 let lastFile = 2, lastWords = "", whenBegun;
 
@@ -17,7 +16,7 @@ const replayFiles = (() => {
   const refused = ["chmod", "chown", "fchmod", "fchown", "ftruncate", "lchown", "link", "mkdir", "readlink", "rename", "rmdir", "symlink", "truncate", "unlink", "utimes"];
   return {
     constants: { O_WRONLY: 1, O_RDWR: 2, O_CREAT: 64, O_EXCL: 128, O_TRUNC: 512, O_APPEND: 1024, O_DIRECTORY: 65536 },
-    // What Go writes is what it says when it ends in the middle.
+    // The output of Go is kept, because it has the reason if the simulator crashes.
     writeSync: (fd, bytes) => { lastWords = (lastWords + decoder.decode(bytes)).slice(0, 2000); return bytes.length; },
     write: (fd, bytes, offset, length, position, done) => done(null, replayFiles.writeSync(fd, bytes)),
     open: (path, flags, mode, done) => {
@@ -44,8 +43,8 @@ const replayFiles = (() => {
   };
 })();
 
-// What the simulator calls.
-const adding = new Map(); // names of files that are looked at, by number
+// Functions that the simulator calls.
+const adding = new Map(); // names of files that the simulator is checking, by number of the question
 const replayAnswer = (number, ok, text) => {
   if (!ok) files.delete(adding.get(number));
   adding.delete(number);
