@@ -43,17 +43,17 @@ class Drafts:
 
     @property
     def depth(self):
-        """Return the most drafts of a request that a pass may accept."""
+        """Return the maximum number of drafts of a request that a pass can accept."""
         return min(self.tokens - 1, self.tokens - 1 if self.algorithm == "NGRAM" else self.steps)
 
     def room(self, page):
-        """Return the most KV-cache tokens that a request may have in addition to its own tokens."""
+        """Return the maximum number of KV-cache tokens that a request needs in addition to its own tokens."""
         if not self:
             return 0
         return 2 * max(self.topk * -(-(2 * page + self.steps) // page) * page, self.steps * self.topk, self.tokens) + page
 
     def override(self, context):
-        """Set the speculative decoding of SGLang, as its server does."""
+        """Configure speculative decoding in SGLang, as its server does."""
         if self:
             allocation.assign_req_to_token_pool_func = assign_places
             context.override(
@@ -77,7 +77,7 @@ class Drafts:
         result.speculative_num_draft_tokens = self.tokens
 
     def prefill(self, batch, result):
-        """Note one token for each request of a prefill pass, except for a request with more chunks."""
+        """Record one new token for each request of a prefill pass, except for a request with more chunks."""
         self._note(result, [(r, 1) for r in batch.reqs if r is not batch.chunked_req])
 
     def _note(self, result, made):
@@ -86,7 +86,7 @@ class Drafts:
             self.flying[rid] = self.flying.get(rid, 0) + n
 
     def settle(self, result):
-        """Note that SGLang has processed the result of a pass."""
+        """Record that SGLang has processed the result of a pass."""
         for rid, n in result.made.items():
             self.flying[rid] -= n
 

@@ -41,7 +41,7 @@ def named(o, page):
 
     Consecutive pages of a request are [request, first index, last index + 1].
     """
-    names, paths = {}, {}  # names: by path; paths: by (path of the previous page, tokens of the page)
+    names, paths = {}, {}  # names of pages by path; paths by (path of the previous page, tokens of the page)
     for r in sorted(o.by_rid.values(), key=lambda r: r.rid):
         tokens, path = list(r.tokens) + r.outputs, 0
         for i in range(len(tokens) // page):

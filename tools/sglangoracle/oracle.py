@@ -77,10 +77,10 @@ class Config:
     layers = 32
     storage = None  # storage behind host memory: the settings of storage.py
     host_to_storage_gbps = storage_to_host_gbps = 5.0
-    loop = "normal"  # or overlap: the event loop of SGLang
+    loop = "normal"  # event loop of SGLang: normal or overlap
     tree = "default"  # SGLang's default cache; radix: the older RadixCache; python: the default cache with its Python core
     ignore_eos = False  # as in a client's request; the output length is the same with both values
-    order = order.settings({})  # settings of order.py
+    order = order.settings({})  # priorities, retraction and eviction (order.py)
     clip_outputs = True  # SGLang shortens outputs that do not fit the pool
     events = False  # record the published KV-cache events
     decode_log_interval = 40
@@ -92,7 +92,7 @@ class Config:
     speculative_eagle_topk = 1
     speculative_num_draft_tokens = 4
     speculative_config = None
-    role = "null"  # or prefill, decode: the role of a worker (pd.py)
+    role = "null"  # role of the worker (pd.py): null, prefill or decode
     reserved_decode = 512
     transfer = (0.0, 0)  # GB/s to decode workers, bytes of KV cache per token
 
@@ -461,7 +461,7 @@ class Oracle(sched.Scheduler):
     def _prefill_ms(self, batch):
         n = len(batch.reqs)
         before, new = sum(batch.prefix_lens), sum(batch.extend_lens)
-        if self.drafts and batch.decoding_reqs:  # SGLang's lengths lack the tokens of unprocessed results
+        if self.drafts and batch.decoding_reqs:  # SGLang's lengths do not include the tokens of unprocessed results
             k = n - len(batch.decoding_reqs)
             before = sum(batch.prefix_lens[:k]) + sum(x - 1 for x in self.drafts.lengths(batch.decoding_reqs))
         return self.times.prefill(n, (before + new) // n, before // n)
@@ -487,7 +487,7 @@ class Oracle(sched.Scheduler):
                 entry["prefill"] = self._extend_work(batch)
             self._admit(batch)
             ms = self._prefill_ms(batch)
-        elif batch.forward_mode.is_idle():  # a rank that waits for the other ranks
+        elif batch.forward_mode.is_idle():  # the rank waits for the other ranks
             ms = 0.0
         else:
             entry["decode"] = [self.by_rid[q.rid].rid for q in batch.reqs]
@@ -513,7 +513,7 @@ class Oracle(sched.Scheduler):
         return result
 
     def _slowest(self, ms):
-        """Return the duration of a pass on all ranks, if it is ms on this rank."""
+        """Return the duration (ms) of a pass on all ranks. ms is its duration on this rank."""
         return ms
 
     def process_batch_result(self, batch, result):
@@ -555,7 +555,7 @@ class Oracle(sched.Scheduler):
                 return
             later = [t for t in self.storage.ends() if t > self.clock]
             copied = min(later + ([copied] if copied is not None else []), default=None)
-        if copied is not None:  # SGLang would poll until then
+        if copied is not None:  # SGLang would poll until the copy ends
             self.clock = max(self.clock, min(copied, self.future[0].arrival if self.future else copied))
             self.idle_turns = 0
         elif self.future and (self.is_done() or self.idle_turns > 4 + self.prefill_decode_interval):

@@ -72,7 +72,7 @@ class Worker(oracle.Oracle):
     def on_idle(self):
         """Advance the clock to the next event.
 
-        If requests wait for pages that are in transfer, this is the end of the next transfer. SGLang would poll until then.
+        If requests wait for pages in transfer, the next event is the end of a transfer. SGLang itself would poll for the end.
         """
         if self.waiting_queue and self.next_event() is not None:
             self.clock, self.idle_turns = self.next_event(), 0

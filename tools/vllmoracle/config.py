@@ -127,7 +127,7 @@ def decide_async(c):
 
 
 def configure(s):
-    """Return the parts of the configuration that the loop and the scheduler of an engine with the settings s read."""
+    """Return the engine configuration for the settings s, with the fields that the loop and the scheduler read."""
     fields = {k: v for k, v in s.items() if k not in OWN}
     unknown = sorted(set(fields) - set(SchedulerConfig.__dataclass_fields__))
     if unknown:

@@ -15,7 +15,7 @@ from collections.abc import MutableSet
 from config import Bag
 
 DEFAULTS = {"num_g2_blocks": 0, "kv_bytes_per_token": 0, "bandwidth_g1_to_g2_gbps": 14.0, "bandwidth_g2_to_g1_gbps": 14.0, "kv_offload_connector": "offloading"}
-# Settings of prefill and decode engines (pd.py). decode_num_gpu_blocks defaults to num_gpu_blocks (0).
+# Settings of prefill and decode engines (pd.py). If decode_num_gpu_blocks is 0, decode engines have num_gpu_blocks.
 PD = {"kv_transfer": "pull", "prefill_workers": 0, "decode_workers": 0, "decode_num_gpu_blocks": 0, "kv_transfer_bandwidth": 0.0, "kv_transfer_latency_ms": 0.0}
 
 
@@ -172,7 +172,7 @@ class Worker:
         self.saves_nothing = "wait_for_save" in post  # empty passes of the release save nothing
 
     def begin(self, out, now, computed):
-        """Receive a pass that was planned at now, and return when it may start."""
+        """Receive a pass that was planned at the time now (ms), and return its earliest start time."""
         self.copies.now, self.copies.computed = max(now, self.copies.now), computed
         self.connector.handle_preemptions(out.kv_connector_metadata)
         self.connector.bind_connector_metadata(out.kv_connector_metadata)
@@ -181,7 +181,7 @@ class Worker:
         return self.copies.now
 
     def end(self, out, computed):
-        """Complete a pass that the device computes until computed, and return the connector output for the scheduler."""
+        """Complete a pass with the end time computed (ms), and return the connector output for the scheduler."""
         from vllm.v1.outputs import KVConnectorOutput
         self.copies.computed = computed
         if self.copies.load_after:
@@ -215,7 +215,7 @@ class Both:
         return self.pd.moves + self.reports + sum(link.moves for link in self.links)
 
     def wakes(self):
-        """Return when the next transfer ends that a pass will report."""
+        """Return the end time (ms) of the next transfer that a pass will report."""
         ends = (end for link in self.links for _, end in link.queue if end > self.host.copies.now)
         return min(self.pd.wakes(), min(ends, default=float("inf")))
 

@@ -14,7 +14,7 @@ MASK = (1 << 64) - 1
 
 
 def draw(seed, request, place):
-    """Return a number of [0, 1): the finalizer of SplitMix64 over seed, request and place."""
+    """Return a pseudorandom number in [0, 1): the finalizer of SplitMix64 over seed, request and place."""
     x = (seed * 0x9E3779B97F4A7C15 + (request + 1) * 0xD6E8FEB86659FD93 + (place + 1) * 0xA0761D6478BD642F) & MASK
     x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK
     x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK
@@ -37,7 +37,7 @@ class Drafts:
             self.range = rate if isinstance(rate, list) else (rate, rate)
 
     def accepted(self, request, given, drafts):
-        """Return how many of the next drafts are accepted if the answer of a request has given tokens so far."""
+        """Return the number of accepted drafts of a request. given is the number of tokens of its answer so far."""
         for i in range(drafts):
             if self.range:
                 low, high = self.range
@@ -49,7 +49,7 @@ class Drafts:
         return drafts
 
     def pass_ms(self, ms, count):
-        """Return the duration of a pass of ms with count drafts after it (ms)."""
+        """Return the duration (ms) of a pass with count drafts after it. ms is the duration without drafts."""
         if not count:
             return ms
         return ms + float(count) * (self.ms + self.share * ms)

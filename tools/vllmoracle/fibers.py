@@ -26,7 +26,7 @@ class Fiber:
         self.fiber.parent.switch()
 
     def resume(self):
-        """Continue the call. An exception of the call is raised here."""
+        """Continue the call. resume raises the exceptions of the call."""
         self.fiber.parent = greenlet.getcurrent()
         self.fiber.switch()
 

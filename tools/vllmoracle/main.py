@@ -182,7 +182,7 @@ class Life:
         self.first_admit = self.first = self.second = self.last = None
         self.cached, self.most_cached, self.given = 0, 0, 0
         self.cached_again = 0  # most cached prompt tokens of an admission after the first
-        self.over = 0  # rejected drafts of passes without output at the scheduler yet
+        self.over = 0  # rejected drafts that the scheduler does not know of yet
         self.verified, self.drafts, self.accepted = 0, 0, 0  # passes with drafts; drafts in these passes; accepted drafts
         self.proposed = False  # True: the next pass of the request has drafts
 
@@ -416,7 +416,7 @@ def against(theirs, ours):
 
 
 def settle(given):
-    """Return given with defaults. Without chunked prefill, max_model_len is at most the budget of a pass, as in vLLM."""
+    """Return the settings with defaults. Without chunked prefill, max_model_len is at most the budget of a pass, as in vLLM."""
     s = {**DEFAULTS, **given}
     if not s["enable_chunked_prefill"]:
         s["max_model_len"] = min(s["max_model_len"], s["max_num_batched_tokens"])

@@ -45,13 +45,13 @@ class Reader:
         self.bytes = s["block_size"] * s["kv_bytes_per_token"]
         self.per_second, self.latency = s["kv_transfer_bandwidth"] * 1e9, s["kv_transfer_latency_ms"]
         self.peers, peers[id] = peers, self
-        self.reading, self.heard, self.known = [], [], set()  # reads: (end, request); notifications: (time, request); requests with blocks for other workers
+        self.reading, self.heard, self.known = [], [], set()  # reading: (end, request); heard: (time, request); known: requests with blocks for other workers
         self.pulled = {}  # blocks read or registered, by request
         self.now = 0.0
         self.moves = 0  # number of changes of reading, heard and known
 
     def wakes(self):
-        """Return when the next transfer ends that a pass will report."""
+        """Return the end time (ms) of the next transfer that a pass will report."""
         return min((at for at, _ in (*self.reading, *self.heard)), default=float("inf"))
 
     def copying(self, now):
@@ -100,7 +100,7 @@ class Writer(Reader):
 
     def __init__(self, id, s, peers):
         super().__init__(id, s, peers)
-        self.registered, self.finished, self.found = {}, {}, []  # by request: (time, blocks, decode worker); by request: time; requests to report
+        self.registered, self.finished, self.found = {}, {}, []  # registered: (time, blocks, decode worker); finished: time; found: requests to report
 
     def match(self, id):
         """Begin the transfer of a request if both workers have received its blocks."""
@@ -185,7 +185,7 @@ class Side(main.Engine):
         return self.scheduler.has_requests() or self.batch_queue
 
     def next(self):
-        """Return when the engine runs next."""
+        """Return the time at which the engine runs next (ms)."""
         reason = self.fiber.reason
         if reason and reason[0] == "pass":
             return reason[1]
@@ -219,7 +219,7 @@ class Side(main.Engine):
         return self.quiet >= QUIET and self.fiber.reason[0] == "iteration" and self.has_work()
 
     def wakes(self):
-        """Return when the engine runs next; for an engine that naps, when its next transfer ends or its next request arrives."""
+        """Return the time (ms) of the next iteration. If the engine naps, return the next end of a transfer or arrival of a request."""
         if not self.naps():
             return self.next()
         return min(self.model_executor.worker.wakes(), self.coming[0][0] if self.coming else float("inf"))
@@ -246,7 +246,7 @@ FOR_EVER = 3000  # passes without an arrival or end of a request, after which a 
 
 
 def still(sides):
-    """Return the numbers of requests and reads of each engine. They change when a run makes progress."""
+    """Return the numbers of requests and reads of each engine, which change when a run makes progress."""
     return [(len(x.scheduler.requests), len(x.coming), len(x.model_executor.worker.reading)) for x in sides]
 
 

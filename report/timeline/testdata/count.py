@@ -1,6 +1,6 @@
-"""Counts what Perfetto's trace processor finds in a timeline; without one, says whether the processor is there.
+"""Print counts of a timeline, from Perfetto's trace processor. Without an argument, check that the processor can start.
 
-PERFETTO_TRACE_PROCESSOR names the processor; without it the package fetches one.
+PERFETTO_TRACE_PROCESSOR is the program of the processor. Without it, the package perfetto downloads the processor.
 """
 import os
 import sys
@@ -11,7 +11,7 @@ PASSES = "extract_arg(arg_set_id, 'args.passes')"
 TOKENS = "extract_arg(arg_set_id, 'args.tokens')"
 PROMPT = "extract_arg(arg_set_id, 'args.prompt_tokens')"
 
-# A lane is in the group of the requests; what is inside it covers it from end to end.
+# A lane is a slice of the process requests. The slices inside a lane must have the same total duration as the lane.
 LANES = """
 select count(*) v from slice lane join process_track t on t.id = lane.track_id join process using (upid)
 where process.name = 'requests' and lane.name glob 'request [0-9]*' and lane.depth = 0

@@ -1,9 +1,9 @@
-"""Prints the flags of the parsers of `vllm serve` and of sglang.launch_server, read from the source of a wheel.
+"""Print the flags of `vllm serve` or of sglang.launch_server, from the sources of an installed wheel.
 
     record.py vllm SITE-PACKAGES > vllm-0.33.0.txt
     record.py sglang SITE-PACKAGES > sglang-0.5.23.txt
 
-A line is a flag and how many values it takes: 0, 1, ? (optional) or + (a list).
+A line has a flag and the number of its values: 0, 1, ? (optional) or + (a list).
 """
 
 import ast
@@ -13,7 +13,7 @@ import sys
 
 
 def arity(annotation, keys):
-    """Returns how many values a flag takes, by its type and the keywords of its declaration."""
+    """Return the number of values of a flag, from its type and from the keywords of its declaration."""
     action = ast.unparse(keys["action"]) if "action" in keys else ""
     if any(word in action for word in ("store_true", "StoreTrue", "BooleanOptional", "Const", "store_const")):
         return "0"
@@ -66,7 +66,7 @@ def vllm(site):
         if n == "0" and name.startswith("--") and name not in ("--headless", "--grpc"):
             flags["--no-" + name[2:]] = "0"
     flags["-O"] = flags["--optimization-level"] = "1"
-    flags["--hf-token"] = "?"  # nargs of its type
+    flags["--hf-token"] = "?"  # its type sets nargs
     flags.pop("--no-hf-token", None)
     return flags
 

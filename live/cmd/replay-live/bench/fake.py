@@ -1,4 +1,4 @@
-"""The plain fake of a server: FastAPI, uvicorn, json. Its tokens come every ITL seconds."""
+"""A minimal fake server with FastAPI, uvicorn and json. It sends a token every ITL seconds."""
 
 import asyncio
 import json

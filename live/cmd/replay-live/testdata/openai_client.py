@@ -1,4 +1,4 @@
-"""What a program sees that asks a frontend with OpenAI's own client: python openai_client.py URL"""
+"""Test a frontend with OpenAI's own client: python openai_client.py URL"""
 
 import sys
 
@@ -10,7 +10,7 @@ CHAT = [{"role": "system", "content": "You are brief."}, {"role": "user", "conte
 
 
 def refused(kind, param, **parameters):
-    """The parameters are refused with this kind of error, which names one."""
+    """Check that the server rejects the parameters with an error of the class kind that names param."""
     call = client.chat.completions.create if "messages" in parameters else client.completions.create
     try:
         call(model=parameters.pop("model", MODEL), **parameters)

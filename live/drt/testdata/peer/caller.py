@@ -1,5 +1,7 @@
-"""A caller of the peer: runs the calls that standard input lists, a line of JSON
-each, and prints what comes; see interop_test.go."""
+"""A caller with the Python package of Dynamo. interop_test.go runs it.
+
+Each line of standard input is a call as JSON. The caller prints the answer of each call as a line of JSON.
+"""
 
 import asyncio
 import json

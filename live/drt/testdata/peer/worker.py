@@ -1,4 +1,4 @@
-"""A worker of the peer: answers {"n": N} with N items; see interop_test.go."""
+"""A worker with the Python package of Dynamo. It answers {"n": N} with N items. interop_test.go runs it."""
 
 import asyncio
 import sys

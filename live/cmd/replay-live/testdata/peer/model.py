@@ -1,4 +1,4 @@
-"""A worker of the peer that registers a model; see interop_test.go."""
+"""A worker of the Python package of Dynamo that registers a model. interop_test.go runs it."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ async def main():
 
         role["worker_type"] = WorkerType.Aggregated
     except ImportError:
-        pass  # an older release
+        pass  # older releases have no WorkerType
     kinds = ModelType.Chat | ModelType.Completions
     await register_model(ModelInput.Tokens, kinds, endpoint, path, name, kv_cache_block_size=16, **role)
     await endpoint.serve_endpoint(generate)
