@@ -19,7 +19,7 @@ const (
 	Bool   Kind = 6
 )
 
-// Column gathers the values of a column.
+// Column collects the values of a column.
 type Column struct {
 	Name     string
 	Kind     Kind
@@ -45,23 +45,23 @@ func (c *Column) AddNull() {
 	c.addRow(false)
 }
 
-// AddInt adds a row of a column of whole numbers.
+// AddInt adds a row to a column of integers.
 func (c *Column) AddInt(n int64) {
 	c.data = binary.LittleEndian.AppendUint64(c.data, uint64(n))
 	c.addRow(true)
 }
 
-// AddDouble adds a row of a column of numbers.
+// AddDouble adds a row to a column of floating-point numbers.
 func (c *Column) AddDouble(x float64) { c.AddInt(int64(math.Float64bits(x))) }
 
-// AddText adds a row of a column of texts.
+// AddText adds a row to a column of strings.
 func (c *Column) AddText(s string) {
 	c.data = append(c.data, s...)
 	c.endText()
 	c.addRow(true)
 }
 
-// AddBool adds a row of a column of truths.
+// AddBool adds a row to a column of booleans.
 func (c *Column) AddBool(b bool) {
 	c.data = appendBit(c.data, c.n, b)
 	c.addRow(true)
@@ -76,7 +76,7 @@ func (c *Column) addRow(valid bool) {
 	c.n++
 }
 
-// appendBit sets bit n, which is the one after the last.
+// appendBit appends bit n to bits.
 func appendBit(bits []byte, n int, set bool) []byte {
 	if n%8 == 0 {
 		bits = append(bits, 0)
@@ -87,7 +87,8 @@ func appendBit(bits []byte, n int, set bool) []byte {
 	return bits
 }
 
-// buffers returns the buffers of a batch in their order: the bits of valid rows, the offsets of texts, the values.
+// buffers returns the buffers of a batch in the order of Arrow: the validity bits, the offsets of strings, the
+// values.
 func (c *Column) buffers() [][]byte {
 	var all [][]byte
 	if c.nulls == 0 {
@@ -117,7 +118,7 @@ type Writer struct {
 // NewWriter returns a writer of a stream.
 func NewWriter(w io.Writer, columns []*Column) *Writer { return &Writer{Columns: columns, out: w} }
 
-// EndBatch writes the rows since the last batch.
+// EndBatch writes the rows that were added since the last batch.
 func (w *Writer) EndBatch() error {
 	if !w.began {
 		w.began = true
@@ -151,7 +152,7 @@ func (w *Writer) Close() error {
 	if err := w.EndBatch(); err != nil {
 		return err
 	}
-	return w.message(nil, nil) // which ends a stream
+	return w.message(nil, nil) // the end of the stream
 }
 
 // message writes metadata and the body that it describes.

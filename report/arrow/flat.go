@@ -2,10 +2,10 @@ package arrow
 
 import "encoding/binary"
 
-// flat is a message of Flatbuffers that is written from its beginning: a table precedes its references.
+// flat is a Flatbuffers message that is written from front to back: a table precedes the objects that it references.
 type flat struct{ text []byte }
 
-// value is a field of a table: a number of width bytes, or a reference of width 0, which point sets later.
+// value is a field of a table: a number of width bytes, or a reference (width 0) that point sets later.
 type value struct {
 	slot, width int
 	n           uint64
@@ -17,7 +17,7 @@ func (f *flat) align(n int) {
 	}
 }
 
-// table appends a table and returns its place and those of its references.
+// table appends a table. It returns the offset of the table and the offsets of its references.
 func (f *flat) table(values ...value) (at int, references []int) {
 	slots := 0
 	for _, v := range values {
@@ -48,12 +48,12 @@ func (f *flat) table(values ...value) (at int, references []int) {
 	return at, references
 }
 
-// point sets a reference to a place after it.
+// point sets a reference to a later offset.
 func (f *flat) point(reference, at int) {
 	binary.LittleEndian.PutUint32(f.text[reference:], uint32(at-reference))
 }
 
-// string appends a text and returns its place.
+// string appends a string and returns its offset.
 func (f *flat) string(s string) int {
 	f.align(4)
 	at := len(f.text)
@@ -62,7 +62,7 @@ func (f *flat) string(s string) int {
 	return at
 }
 
-// structs appends a list of structs of 16 bytes, which hold numbers of 8 bytes, and returns its place.
+// structs appends a list of structs of 16 bytes, each of 8-byte numbers, and returns its offset.
 func (f *flat) structs(all []byte) int {
 	f.align(8)
 	f.text = append(f.text, 0, 0, 0, 0)
@@ -71,7 +71,7 @@ func (f *flat) structs(all []byte) int {
 	return at
 }
 
-// references appends a list of n references, and returns its place and theirs.
+// references appends a list of n references. It returns the offset of the list and the offsets of the references.
 func (f *flat) references(n int) (at int, references []int) {
 	f.align(4)
 	at = len(f.text)
@@ -83,7 +83,7 @@ func (f *flat) references(n int) (at int, references []int) {
 	return at, references
 }
 
-// The parts of Arrow's Message.fbs that are used.
+// Used values of Arrow's Message.fbs.
 const (
 	version5    = 4
 	isSchema    = 1
@@ -99,7 +99,7 @@ func newMessage(kind, body int) (f *flat, header int) {
 	return f, references[0]
 }
 
-// schemaOf returns the message with the names and types of columns.
+// schemaOf returns the schema message with the names and types of columns.
 func schemaOf(columns []*Column) []byte {
 	f, header := newMessage(isSchema, 0)
 	schema, fields := f.table(value{1, 0, 0})
@@ -130,7 +130,7 @@ func schemaOf(columns []*Column) []byte {
 	return f.text
 }
 
-// batchOf returns the message of rows in a body of that many bytes.
+// batchOf returns the record-batch message of rows, for a body of this number of bytes.
 func batchOf(rows int, nodes, buffers []byte, body int) []byte {
 	f, header := newMessage(isBatch, body)
 	batch, lists := f.table(value{0, 8, uint64(rows)}, value{1, 0, 0}, value{2, 0, 0})

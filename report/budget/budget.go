@@ -13,15 +13,15 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Budget is how far a value may move from its baseline, or where it must stay.
+// Budget is the accepted change of a value from its baseline, or the accepted range of the value.
 type Budget struct {
 	Key  string // of the report
 	Text string // as written
-	Line int    // in the file
+	Line int    // line number in the file
 
 	kind     kind
 	up, down float64 // how far it may rise and fall; infinite: as far as it likes
-	percent  bool    // up and down are shares of the baseline, in percent
+	percent  bool    // up and down are percentages of the baseline
 	limit    float64 // of an absolute budget
 }
 
@@ -29,16 +29,15 @@ type kind uint8
 
 const (
 	relative kind = iota // to the baseline
-	atMost               // an absolute limit
-	atLeast              // an absolute limit
+	atMost               // at most an absolute limit
+	atLeast              // at least an absolute limit
 )
 
-// want is the form of a budget, for messages.
+// want lists the forms of a budget, for error messages.
 const want = `exact, a change as +2%, -3%, +-1% or +0.5, or a limit as max 2000 or min 10`
 
-// Parse reads a budget: exact; +2% (a rise of at most 2 %), -3% (a fall of at most
-// 3 %), +-1% (both), the same without % in the value's own unit; max 2000, min
-// 10 (limits that need no baseline).
+// Parse reads a budget. Relative to the baseline: exact; +2% (a rise of at most 2 %), -3% (a fall of at most 3 %),
+// +-1% (both), and the same without % in the unit of the value. Absolute: max 2000, min 10.
 func Parse(key, text string) (Budget, error) {
 	b := Budget{Key: key, Text: text}
 	bad := excerpt.Errorf("%q, must be %s", text, want)
@@ -81,10 +80,10 @@ func (b *Budget) parseChange(text string, bad error) error {
 	return nil
 }
 
-// needsBaseline reports whether the budget is about a change.
+// needsBaseline reports whether the budget is relative to a baseline.
 func (b *Budget) needsBaseline() bool { return b.kind == relative }
 
-// allowedRange is the least and the largest value that the budget lets pass.
+// allowedRange returns the smallest and the largest value that the budget accepts.
 func (b *Budget) allowedRange(baseline float64) (least, most float64) {
 	switch b.kind {
 	case atMost:
@@ -99,7 +98,7 @@ func (b *Budget) allowedRange(baseline float64) (least, most float64) {
 	return baseline - scaleUnit(b.down, unit), baseline + scaleUnit(b.up, unit)
 }
 
-// scaleUnit is by·unit; as far as it likes stays so, even from 0.
+// scaleUnit returns by·unit. An infinite factor gives infinity, even for unit 0.
 func scaleUnit(by, unit float64) float64 {
 	if math.IsInf(by, 1) {
 		return by
@@ -107,13 +106,13 @@ func scaleUnit(by, unit float64) float64 {
 	return by * unit
 }
 
-// File is a file of budgets, the keys of which are its tags (internal/cmd/yamlfile), with the baseline they are measured from.
+// File is a file of budgets with the baseline of its values. Field tags have the keys of the file
+// (internal/cmd/yamlfile).
 type File struct {
 	Path string
-	// Command is the command line of the run, without the program; empty when
-	// the run is to be given.
+	// Command is the command line of the run, without the program name. It is empty if the run is given to the check.
 	Command []string `yaml:"run" is:"command"`
-	// Exact reports whether requests must go the very ways of the baseline.
+	// Exact reports whether all requests must be routed and scheduled as in the baseline.
 	Exact    bool      `yaml:"behaviour" is:"behaviour"`
 	Budgets  []Budget  `yaml:"budgets" is:"budgets"`
 	Baseline *Baseline `yaml:"baseline" is:"baseline"` // nil before the first update
@@ -121,9 +120,9 @@ type File struct {
 	Text []byte // the content of the file
 }
 
-// Baseline is what values are measured from.
+// Baseline holds the values that budgets compare with.
 type Baseline struct {
 	Lifecycles string             `yaml:"lifecycles"` // hash of what happened to each request; "" when not known
 	Values     map[string]float64 `yaml:"values" is:"-1e300..1e300"`
-	From       string             // file it was read from; "" when it is in the file of the budgets
+	From       string             // path of the baseline file; "" if the file of budgets contains the baseline
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A budget accepts the values that it states.
+// A budget accepts exactly the values in its range.
 func TestBudgets(t *testing.T) {
 	for _, c := range []struct {
 		text     string
@@ -49,7 +49,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// The next entry at the margin ends a baseline.
+// The next entry without indentation ends a baseline.
 func TestReplaceEntry(t *testing.T) {
 	got := replaceEntry("a: 1\nbaseline:\n  values:\n    x: 1\n# after\nb: 2\n", "baseline: new\n")
 	if want := "a: 1\nbaseline: new\n# after\nb: 2\n"; got != want {
@@ -57,8 +57,7 @@ func TestReplaceEntry(t *testing.T) {
 	}
 }
 
-// The table for pull requests shows the verdict, each budget and the outcome of
-// requests; nothing in a text ends a cell.
+// The table for pull requests shows the verdict, each budget and the outcome of requests. Text in a cell is escaped.
 func TestWriteMarkdown(t *testing.T) {
 	o := &Outcome{
 		File: &File{Path: "a|b.yaml", Exact: true}, Changed: Changed,

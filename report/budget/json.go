@@ -2,7 +2,7 @@ package budget
 
 import "math"
 
-// Document is the outcome of a check, for programs.
+// Document is the JSON form of the outcome of a check.
 type Document struct {
 	File      string         `json:"file"`
 	Run       string         `json:"run"`
@@ -11,11 +11,11 @@ type Document struct {
 	Budgets   []LineDocument `json:"budgets"`
 	Behaviour string         `json:"behaviour"` // unchanged, changed or not known
 	MustStay  bool           `json:"behaviour_must_stay"`
-	// Assumptions are what the result rests on, by key.
+	// Assumptions are the assumptions of the result, by key.
 	Assumptions map[string]string `json:"assumptions,omitempty"`
 }
 
-// LineDocument is one budget and how it went.
+// LineDocument is the JSON form of the result for one budget.
 type LineDocument struct {
 	Metric   string   `json:"metric"`
 	Budget   string   `json:"budget"`
@@ -27,7 +27,7 @@ type LineDocument struct {
 	Exceeded bool     `json:"exceeded"`
 }
 
-// Document returns the outcome.
+// Document returns the JSON form of the outcome.
 func (o *Outcome) Document() Document {
 	d := Document{
 		File: o.File.Path, Run: o.Run.Name, Holds: o.Exceeded() == 0 && o.Behaves(), Exceeded: o.Exceeded(),
@@ -44,7 +44,7 @@ func (o *Outcome) Document() Document {
 	return d
 }
 
-// limitOf returns a limit, nil for none.
+// limitOf returns a limit, nil for an infinite limit.
 func limitOf(limit float64) *float64 {
 	if math.IsInf(limit, 0) {
 		return nil

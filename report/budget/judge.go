@@ -32,7 +32,7 @@ func Load(path string) (*Run, error) {
 	return r, nil
 }
 
-// Outcome is what a check came to.
+// Outcome is the result of a check.
 type Outcome struct {
 	File    *File
 	Run     *Run
@@ -40,7 +40,7 @@ type Outcome struct {
 	Changed Change
 }
 
-// Line is one budget and how it went.
+// Line is the result for one budget.
 type Line struct {
 	Budget
 	Baseline    float64
@@ -50,24 +50,24 @@ type Line struct {
 	Exceeded    bool
 }
 
-// Change reports whether requests went other ways than in the baseline.
+// Change reports whether requests were routed or scheduled otherwise than in the baseline.
 type Change uint8
 
 const (
 	Unknown   Change = iota // one of the sides has a report alone
-	Unchanged               // every request to the last bit
+	Unchanged               // every request is equal to the last bit
 	Changed
 )
 
 func (c Change) String() string { return [...]string{"not known", "unchanged", "changed"}[c] }
 
-// refuseKey returns the error of a budget of what the report of a run does not have.
+// refuseKey returns the error of a budget for a key that the report of a run does not contain.
 func (f *File) refuseKey(b *Budget, run *Run) error {
 	names := slices.Sorted(maps.Keys(run.Values))
 	return excerpt.Errorf("%s:%d: %s: no such number in the report of %s%s", f.Path, b.Line, b.Key, run.Name, nearest.Ask(b.Key, names))
 }
 
-// Judge holds run to the budgets of f. It returns an error if a value or the baseline is missing.
+// Judge checks run against the budgets of f. It returns an error if a value or the baseline is missing.
 func (f *File) Judge(run *Run) (*Outcome, error) {
 	o := &Outcome{File: f, Run: run}
 	for _, b := range f.Budgets {
@@ -95,7 +95,7 @@ func (f *File) Judge(run *Run) (*Outcome, error) {
 	return o, nil
 }
 
-// Exceeded is the number of budgets that are.
+// Exceeded returns the number of exceeded budgets.
 func (o *Outcome) Exceeded() int {
 	n := 0
 	for i := range o.Lines {
@@ -106,5 +106,5 @@ func (o *Outcome) Exceeded() int {
 	return n
 }
 
-// Behaves reports whether requests went the ways they must.
+// Behaves reports whether the requests were routed and scheduled as the file requires.
 func (o *Outcome) Behaves() bool { return !o.File.Exact || o.Changed != Changed }

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// WriteMarkdown writes a heading with the verdict and a table with a row for each
-// budget, as pages of pull requests show it.
+// WriteMarkdown writes a heading with the verdict, and a table with a row for each budget, for pull requests.
 func (o *Outcome) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### replay check %s: %s\n\n", table.Escape(o.File.Path), o.verdict())
@@ -37,7 +36,7 @@ func (o *Outcome) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// verdict returns what came out, in a few words.
+// verdict returns the verdict in a few words.
 func (o *Outcome) verdict() string {
 	switch n := o.Exceeded(); {
 	case n > 0:

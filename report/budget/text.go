@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// WriteText writes a table for people.
+// WriteText writes the outcome as a text table.
 func (o *Outcome) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	t := table.NewLeft("metric", "budget", "baseline", "value", "change", "")
@@ -37,7 +37,7 @@ func (o *Outcome) WriteText(w io.Writer) error {
 	return err
 }
 
-// shortNumber is a number as people read it.
+// shortNumber formats a number with few digits.
 func shortNumber(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return formatNumber(v)
@@ -45,7 +45,7 @@ func shortNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 7, 64)
 }
 
-// changeText is how far the value is from its baseline.
+// changeText formats the change of a value from its baseline.
 func (l *Line) changeText() string {
 	d := l.Value - l.Baseline
 	switch {
@@ -57,7 +57,7 @@ func (l *Line) changeText() string {
 	return fmt.Sprintf("%+.4g (%+.2f%%)", d, 100*d/math.Abs(l.Baseline))
 }
 
-// Message returns one line on how a budget is exceeded.
+// Message describes in one line how a budget is exceeded.
 func (l *Line) Message() string {
 	text := fmt.Sprintf("%s is %s", l.Key, formatNumber(l.Value))
 	if l.HasBaseline {
@@ -66,11 +66,11 @@ func (l *Line) Message() string {
 	return text + ", budget " + l.Text
 }
 
-// changedMessage explains what it means that requests were served otherwise than in the baseline.
+// changedMessage explains a change of routing or scheduling.
 const changedMessage = "routing or scheduling differs from the baseline; replay diff lists the requests, replay check --update accepts the new run"
 
-// WriteGitHub writes a workflow command for each budget exceeded, which GitHub shows next to the line of the file. Path
-// is where that is in the repository.
+// WriteGitHub writes a GitHub workflow command for each exceeded budget. GitHub shows it next to the line of the
+// budget file. Path is the path of this file in the repository.
 func (o *Outcome) WriteGitHub(w io.Writer, path string) error {
 	var b bytes.Buffer
 	for i := range o.Lines {
@@ -89,7 +89,7 @@ func (o *Outcome) WriteGitHub(w io.Writer, path string) error {
 	return err
 }
 
-// escapeData and property escape what workflow commands give a meaning to.
+// escapeData and property escape the special characters of workflow commands.
 func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }
@@ -98,16 +98,15 @@ func escapeProperty(s string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(s))
 }
 
-// testCase is a case of a test suite as JUnit writes it.
+// testCase is a case of a JUnit test suite.
 type testCase struct {
 	name          string
-	line          int    // 0: none
+	line          int    // line number in the budget file; 0: none
 	failure, kind string // "": it passed
 	out           string
 }
 
-// WriteJUnit writes a test suite with a case for each budget, and one for the
-// behaviour when that must stay.
+// WriteJUnit writes a test suite with a case for each budget, and a case for the behaviour if it must not change.
 func (o *Outcome) WriteJUnit(w io.Writer) error {
 	var cases []testCase
 	failures := 0
@@ -139,7 +138,7 @@ func (o *Outcome) WriteJUnit(w io.Writer) error {
 	return err
 }
 
-// write writes the case of a file. An encoder of structs would be 80 KB of the program.
+// write writes the test case. An encoder of structs would add 80 KB to the program.
 func (c *testCase) write(b *bytes.Buffer, path string) {
 	fmt.Fprintf(b, "    <testcase classname=\"replay.check\" name=\"%s\" file=\"%s\"", escapeXML(c.name), escapeXML(path))
 	if c.line > 0 {
@@ -158,9 +157,9 @@ func (c *testCase) write(b *bytes.Buffer, path string) {
 	b.WriteString("</testcase>\n")
 }
 
-// escapeXML escapes what XML gives a meaning to.
+// escapeXML escapes the special characters of XML.
 func escapeXML(text string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a Builder takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // writes to a Builder do not fail
 	return b.String()
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Update writes the values of run into the file as the baseline. All else in the file, remarks too, stays unchanged.
+// Update writes the values of run into the file as the baseline. All other lines of the file, also comments, stay
+// unchanged.
 func (f *File) Update(run *Run) error {
 	if f.Baseline != nil && f.Baseline.From != "" {
 		return fmt.Errorf("%s: the baseline is %s, must be values in the file, or no baseline, to write one", f.Path, f.Baseline.From)
@@ -28,7 +29,7 @@ func (f *File) Update(run *Run) error {
 	})
 }
 
-// baselineText is the entry of the baseline.
+// baselineText returns the baseline as a YAML entry.
 func baselineText(run *Run) string {
 	var b bytes.Buffer
 	b.WriteString("baseline: # by replay check --update\n")
@@ -44,14 +45,13 @@ func baselineText(run *Run) string {
 	return b.String()
 }
 
-// formatNumber writes v so that it reads back the same; whole numbers without a point.
+// formatNumber formats v so that parsing returns the same number. Whole numbers have no decimal point.
 func formatNumber(v float64) string {
 	return strings.TrimSuffix(string(collector.AppendFloat(nil, v)), ".0")
 }
 
-// replaceEntry replaces the entry named baseline of a YAML text, which is
-// everything up to the next line that begins at the margin; without one it comes
-// last.
+// replaceEntry replaces the entry named baseline of a YAML text, which ends before the next line without indentation.
+// If the text has no such entry, replaceEntry appends it.
 func replaceEntry(text, entry string) string {
 	lines := strings.SplitAfter(text, "\n")
 	from := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "baseline:") })

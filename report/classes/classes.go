@@ -11,29 +11,29 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// Class is how the requests of a class fared.
+// Class is the result of the requests of one class.
 type Class struct {
 	Name            string
 	Requests        int // that arrived
 	Completed       int // that have all their tokens
 	TTFT, TPOT, E2E collector.Distribution
 
-	Judged     bool    // its requests were held to objectives
+	Judged     bool    // its requests have objectives
 	Attainment float64 // share of them that met these, 0 to 1
 	GoodputRPS float64 // requests that met them, per second of the run
-	// Speed is the answer tokens per second of the time that its requests were in the cluster.
+	// Speed is the number of answer tokens per second of the time that the requests of the class were in the cluster.
 	Speed float64
 }
 
-// Summary is how all classes fared that have requests.
+// Summary holds the results of all classes that have requests.
 type Summary struct {
 	Classes []Class
-	// Fairness is Jain's index of the classes' Speed: 1 if all are as fast, 1/n if only one of
-	// n is served at all.
+	// Fairness is Jain's index of the Speed of the classes: 1 if all speeds are equal, 1/n if only one of n classes
+	// is served.
 	Fairness float64
 }
 
-// Summarize returns how the classes of a workload, by these names, fared.
+// Summarize returns the results of the classes of a workload, in the order of names.
 func Summarize(names []string, rows []requests.Row, durationMS float64) *Summary {
 	s := &Summary{}
 	of := map[string][]requests.Row{}
@@ -61,20 +61,20 @@ func Summarize(names []string, rows []requests.Row, durationMS float64) *Summary
 	return s
 }
 
-// Tally sums up how classes fared, row by row.
+// Tally sums the results of classes, row by row.
 type Tally struct {
 	how collector.Folding
 	of  map[string]*sums
 	err error
 }
 
-// sums are the remainder of the rows of a class.
+// sums holds the running sums of the rows of a class.
 type sums struct {
 	tallied
 	times [3]*collector.Values
 }
 
-// NewTally returns a tally of no rows. It finds quantiles by how.
+// NewTally returns a tally without rows. how sets the method for quantiles.
 func NewTally(how collector.Folding) *Tally { return &Tally{how: how, of: map[string]*sums{}} }
 
 // Add adds a row.
@@ -100,7 +100,7 @@ func (t *Tally) Add(r *requests.Row) {
 	}
 }
 
-// Summary returns how the classes fared, and gives up what the tally keeps.
+// Summary returns the results of the classes, and releases the data of the tally.
 func (t *Tally) Summary(names []string, durationMS float64) (*Summary, error) {
 	s, errs := &Summary{}, []error{t.err}
 	for _, name := range names {
@@ -119,7 +119,7 @@ func (t *Tally) Summary(names []string, durationMS float64) (*Summary, error) {
 	return s, errors.Join(errs...)
 }
 
-// timesOfRows returns what there are distributions of.
+// timesOfRows returns the functions of the three times that have distributions.
 func timesOfRows() [3]func(*requests.Row) requests.MS {
 	return [...]func(*requests.Row) requests.MS{
 		func(r *requests.Row) requests.MS { return r.TTFT }, func(r *requests.Row) requests.MS { return r.TPOT },
@@ -127,12 +127,12 @@ func timesOfRows() [3]func(*requests.Row) requests.MS {
 	}
 }
 
-// times returns the distributions, as timesOfRows has them.
+// times returns the distributions in the order of timesOfRows.
 func (c *Class) times() [3]*collector.Distribution {
 	return [...]*collector.Distribution{&c.TTFT, &c.TPOT, &c.E2E}
 }
 
-// tallied is what adds up over the rows of a class.
+// tallied holds the values that are summed over the rows of a class.
 type tallied struct {
 	requests, completed, tokens, held, met int
 	inCluster                              float64
@@ -168,7 +168,7 @@ func (t *tallied) class(name string, durationMS float64) Class {
 	return c
 }
 
-// compare finds how evenly the classes were served.
+// compare computes the fairness of the classes.
 func (s *Summary) compare() {
 	speeds := make([]float64, len(s.Classes))
 	for i := range speeds {
@@ -191,7 +191,7 @@ func jainIndex(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// Fields are the entries that a report gets.
+// Fields returns the report values of the classes.
 func (s *Summary) Fields() []collector.Field {
 	var names []string
 	var fields []collector.Field

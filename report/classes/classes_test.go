@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Jain's index is 1 if all shares are equal, 1/n if one class has everything, and does not depend on the unit.
+// Jain's index is 1 if all shares are equal, 1/n if one class has all service, and does not depend on the unit.
 func TestJainIndex(t *testing.T) {
 	for _, c := range []struct {
 		shares []float64
@@ -24,7 +24,7 @@ func TestJainIndex(t *testing.T) {
 	}
 }
 
-// Each class has its own requests, answered or not; one without requests has no row.
+// Each class counts its requests, answered or not. A class without requests has no row.
 func TestSummarize(t *testing.T) {
 	row := func(class string, ttft, e2e float64, tokens int, verdict requests.Verdict) requests.Row {
 		u := requests.Unknown()

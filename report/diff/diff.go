@@ -18,31 +18,31 @@ import (
 	"github.com/replay-llm/replay/report/rundir"
 )
 
-// Options set what counts as a difference and how much is shown.
+// Options set which differences count and how many are shown.
 type Options struct {
-	// Tolerance is how much two values may differ, as a share of the larger, to
-	// count as the same; 0: not at all. It is about values of the report alone.
+	// Tolerance is the maximum difference of equal values, as a share of the larger value; 0: values must be
+	// identical. It applies only to values of the report.
 	Tolerance float64
 	Top       int // requests to list
 }
 
-// Diff is in what two runs differ.
+// Diff holds the differences of two runs.
 type Diff struct {
 	A        string    `json:"a"`
 	B        string    `json:"b"`
 	Same     bool      `json:"same"`
 	Settings []Setting `json:"settings"` // that differ
 	Compared int       `json:"metrics_compared"`
-	Metrics  []Metric  `json:"metrics"`  // that differ
+	Metrics  []Metric  `json:"metrics"`  // values that differ
 	Requests *Requests `json:"requests"` // nil unless both sides have them
-	// FirstPass is where the schedules part, once FindPass has been called.
+	// FirstPass is the first pass that differs, after a call of FindPass.
 	FirstPass *passes.Parting `json:"first_pass"`
 	NoPass    string          `json:"first_pass_unknown,omitempty"` // why that is not known
-	// Assumptions are the assumptions of the results by side, a or b, and key.
+	// Assumptions are the assumptions of the results, by side (a or b) and key.
 	Assumptions map[string]map[string]string `json:"assumptions,omitempty"`
 }
 
-// Setting is a setting that differs; "" is a missing one.
+// Setting is a setting that differs. A missing value is "".
 type Setting struct {
 	Key string `json:"key"`
 	A   string `json:"a"`
@@ -58,7 +58,7 @@ type Metric struct {
 	Share  float64 `json:"percent"` // of A; 0 when A is 0
 }
 
-// Compare returns the differences of b from a.
+// Compare returns the differences between a and b.
 func Compare(a, b *Side, o Options) *Diff {
 	d := &Diff{A: a.Name, B: b.Name, Settings: []Setting{}, Metrics: []Metric{}}
 	if a.Run != nil && b.Run != nil {
@@ -71,12 +71,10 @@ func Compare(a, b *Side, o Options) *Diff {
 	return d
 }
 
-// Parts reports whether something else happened to requests, so that there is a first
-// pass that differs.
+// Parts reports whether a request has a difference in its events, so that a first pass differs.
 func (d *Diff) Parts() bool { return d.Requests != nil && !d.Requests.areSame() }
 
-// FindPass looks for the first pass at which the schedules of a and b part, in
-// the passes of both.
+// FindPass finds the first pass that differs between the passes of a and b.
 func (d *Diff) FindPass(a, b *Side, passesA, passesB []passes.Pass) {
 	ids := make(map[key]int32, len(a.Rows))
 	for i := range a.Rows {
@@ -107,8 +105,8 @@ func (d *Diff) compareSettings(a, b *Side) {
 	}
 }
 
-// compareMetrics compares the numbers that both reports have. Real times are left out:
-// they differ from run to run.
+// compareMetrics compares the numbers that both reports contain. It ignores real times, since they differ between
+// runs of one command.
 func (d *Diff) compareMetrics(a, b *Side, tolerance float64) {
 	inA, inB := a.Report.Numbers(), b.Report.Numbers()
 	for _, key := range slices.SortedFunc(maps.Keys(inA), strings.Compare) {
@@ -133,12 +131,11 @@ func (d *Diff) compareMetrics(a, b *Side, tolerance float64) {
 type Side struct {
 	Name   string
 	Report *collector.Report
-	Run    *rundir.Run    // nil when there is a report alone
+	Run    *rundir.Run    // nil if the side is only a report
 	Rows   []requests.Row // nil when there is a report alone
 }
 
-// Load reads a run directory, or a report file, which may be one that the
-// reference wrote.
+// Load reads a run directory, or a report file of replay or of the reference.
 func Load(path string) (*Side, error) {
 	run, report, err := rundir.Load(path)
 	if err != nil || run == nil {
@@ -148,13 +145,12 @@ func Load(path string) (*Side, error) {
 	return &Side{Name: filepath.Clean(path), Report: report, Run: run, Rows: rows}, err
 }
 
-// Passes reads the passes that were recorded with the run. An error wraps
-// fs.ErrNotExist when there are none.
+// Passes reads the recorded passes of the run. The error wraps fs.ErrNotExist if no passes were recorded.
 func (s *Side) Passes() ([]passes.Pass, error) {
 	return passes.ReadFile(filepath.Join(s.Name, passes.FileName))
 }
 
-// settingsByKey are those of the run, by key.
+// settingsByKey returns the settings of the run, by key.
 func (s *Side) settingsByKey() map[string]string {
 	all := map[string]string{}
 	if s.Run == nil {

@@ -32,7 +32,7 @@ func side(t *testing.T, change func(*replay.Spec)) *Side {
 	return &Side{Name: "x", Report: result.Report, Run: run, Rows: requests.Collect(result.Collector, nil, nil, nil)}
 }
 
-// Two runs of one spec are the same, though their real times differ.
+// Two runs of one spec are equal, although their real times differ.
 func TestSame(t *testing.T) {
 	a, b := side(t, func(*replay.Spec) {}), side(t, func(*replay.Spec) {})
 	d := Compare(a, b, Options{Top: 5})
@@ -47,8 +47,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// Another number of workers is found, and so is the first request it sends
-// elsewhere: the third goes to the third worker, or to the first again.
+// A different number of workers is found, and also the first request on another worker: the third request goes to the
+// third worker or to the first.
 func TestDifferent(t *testing.T) {
 	a, b := side(t, func(*replay.Spec) {}), side(t, func(s *replay.Spec) { s.Topology = s.Resize(2) })
 	a.Name, b.Name = "three", "two"
@@ -84,7 +84,7 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
-// Requests that only one side has are listed, the earliest first.
+// Requests that only one side contains are listed, the earliest first.
 func TestOnlyOne(t *testing.T) {
 	a, b := side(t, func(*replay.Spec) {}), side(t, func(*replay.Spec) {})
 	a.Rows = append(a.Rows[:3:3], a.Rows[4:]...)
@@ -95,7 +95,7 @@ func TestOnlyOne(t *testing.T) {
 	}
 }
 
-// A report alone is compared by its values, to a tolerance.
+// A report file is compared by its values only, within a tolerance.
 func TestReportAlone(t *testing.T) {
 	a, b := side(t, func(*replay.Spec) {}), side(t, func(*replay.Spec) {})
 	a.Run, a.Rows = nil, nil
@@ -108,7 +108,7 @@ func TestReportAlone(t *testing.T) {
 	}
 }
 
-// Settings that one side has alone are one line for each group.
+// Settings that only one side has are one line per group.
 func TestFolded(t *testing.T) {
 	got := foldSettings([]Setting{
 		{"router", "1", "2"}, {"router_config.a", "", "1"}, {"router_config.b.c", "", "2"}, {"router_config.d", "1", "2"},

@@ -13,23 +13,23 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Paired is how sure the differences of latencies are: both runs' times of the same requests, resampled together (a
-// paired bootstrap). Requests are drawn in stretches of neighbours, since requests that wait in one queue are late
-// together.
+// Paired holds the confidence intervals of latency differences, from a paired bootstrap: the times of the same
+// requests in both runs are resampled together. The bootstrap draws stretches of neighbouring requests, since
+// requests that wait in one queue are late together.
 type Paired struct {
 	Pairs     int          `json:"pairs"`
 	Resamples int          `json:"resamples"`
-	Stretch   int          `json:"stretch"`   // neighbours drawn together
+	Stretch   int          `json:"stretch"`   // number of neighbours that are drawn together
 	Stretches int          `json:"stretches"` // of that length, in all pairs
 	Metrics   []PairedStat `json:"metrics"`
 	Repeats   int          `json:"repeats,omitempty"` // seeds that the intervals come from; 0: one
 }
 
-// PairedStat is a statistic of the pairs. All of them are better when smaller.
+// PairedStat is a statistic of the pairs. A smaller value is better for all of them.
 type PairedStat struct {
 	Metric    string  `json:"metric"`    // ttft, tpot, itl (all gaps pooled) or e2e
 	Statistic string  `json:"statistic"` // mean or p99
-	Pairs     int     `json:"pairs"`     // that have it on both sides
+	Pairs     int     `json:"pairs"`     // number of pairs with this time on both sides
 	A         float64 `json:"a"`
 	B         float64 `json:"b"`
 	Change    float64 `json:"change"` // B - A
@@ -39,31 +39,31 @@ type PairedStat struct {
 	Verdict Verdict  `json:"verdict"`
 }
 
-// Verdict is whether B is better than A by more than chance explains.
+// Verdict reports whether the difference of A and B is larger than chance explains.
 type Verdict string
 
 const (
-	Win    Verdict = "win"     // all of the interval is below 0: B is faster
-	Lose   Verdict = "lose"    // all of it is above 0: B is slower
+	Win    Verdict = "win"     // the interval is below 0: B is faster
+	Lose   Verdict = "lose"    // the interval is above 0: B is slower
 	Tie    Verdict = "tie"     // 0 is in the interval
 	TooFew Verdict = "too few" // pairs for an interval
 )
 
-// OneSeed is the verdict if a router draws and one seed was replayed: the first draw changes all that follows, and one
-// pair of runs does not show by how much.
+// OneSeed is the verdict if the router draws random numbers and only one seed was replayed. The first different draw
+// changes all later events, so that one pair of runs does not show the size of the effect.
 const OneSeed Verdict = "one seed"
 
 const (
 	pairedResamples = 1000
 	pairedSeed      = 42
-	fewestForMean   = 30  // pairs
+	fewestForMean   = 30  // number of pairs
 	fewestForP99    = 300 // pairs: three above it
-	fewestStretches = 6   // however long values are correlated
-	stretchTimes    = 4   // correlation times in a stretch, at least
+	fewestStretches = 6   // minimum number, for any correlation time
+	stretchTimes    = 4   // minimum length of a stretch, in correlation times
 )
 
-// pairedTime is a time that both requests of a pair have. The mean is a sum over a weight: times of requests have
-// weight 1, gaps between tokens count one by one.
+// pairedTime is a time of both requests of a pair. The mean is a sum divided by a weight. Times of requests have
+// weight 1, and each gap between tokens has weight 1.
 type pairedTime struct {
 	name string
 	at   func(*requests.Row) (sum, weight float64)
@@ -92,10 +92,10 @@ func listPairedTimes() []pairedTime {
 	}
 }
 
-// pair is one request as it went in both runs.
+// pair is one request in both runs.
 type pair struct{ a, b *requests.Row }
 
-// comparePairs resamples the pairs, which are in order of arrival.
+// comparePairs resamples the pairs, which must be in order of arrival.
 func comparePairs(pairs []pair) *Paired {
 	n := len(pairs)
 	p := &Paired{Pairs: n, Resamples: pairedResamples, Stretch: max(1, int(math.Round(math.Sqrt(float64(n)))))}
@@ -106,7 +106,7 @@ func comparePairs(pairs []pair) *Paired {
 		p.Stretch = max(p.Stretch, min(n/fewestStretches, int(math.Ceil(stretchTimes*correlationTime(s.differences())))))
 	}
 	p.Stretches = n / max(1, p.Stretch)
-	changes := make([][2][]float64, len(series)) // of means, of p99s
+	changes := make([][2][]float64, len(series)) // changes of means and of p99s
 	if n >= fewestForMean {
 		draw := newStretches(n, p.Stretch)
 		for range p.Resamples {
@@ -133,18 +133,17 @@ func comparePairs(pairs []pair) *Paired {
 	return p
 }
 
-// pairSeries is one time of all pairs.
+// pairSeries holds one time of all pairs.
 type pairSeries struct {
 	name  string
 	pairs int // that have it
-	// before are sums over the pairs before each, so that a stretch costs no more than
-	// a pair.
+	// before holds, for each pair, the sums over all earlier pairs. With them a stretch costs no more than a pair.
 	before []pairSums
 	value  [2][]float64 // by side and pair, when there is a p99
-	order  [2][]int32   // the pairs that have it, largest value first
+	order  [2][]int32   // pairs with this time, the largest value first
 }
 
-// pairSums are sums and weights of sides A and B, and the number of pairs that have them.
+// pairSums holds the sums and weights of sides A and B, and the number of pairs with the time.
 type pairSums struct {
 	sum, weight [2]float64
 	known       int
@@ -176,8 +175,7 @@ func newPairSeries(t pairedTime, pairs []pair) *pairSeries {
 	return s
 }
 
-// differences returns by how much the time of each pair differs, per unit of weight, of
-// the pairs that have it.
+// differences returns, for each pair with the time, the difference of the two sides per unit of weight.
 func (s *pairSeries) differences() []float64 {
 	var all []float64
 	for i := 1; i < len(s.before); i++ {
@@ -189,8 +187,8 @@ func (s *pairSeries) differences() []float64 {
 	return all
 }
 
-// correlationTime returns over how many neighbours values are correlated: the integrated
-// autocorrelation time, summed up to the first lag that is 5 times the sum so far.
+// correlationTime returns the number of neighbours over which values are correlated: the integrated autocorrelation
+// time, summed up to the first lag that is at least 5 times the sum.
 func correlationTime(values []float64) float64 {
 	n := len(values)
 	mean, variance := 0.0, 0.0
@@ -211,7 +209,7 @@ func correlationTime(values []float64) float64 {
 	return time
 }
 
-// means returns the means of both sides over spans, if any pair has the time.
+// means returns the means of both sides over spans. ok is false if no pair has the time.
 func (s *pairSeries) means(spans []span) (a, b float64, ok bool) {
 	var all pairSums
 	for _, p := range spans {
@@ -228,7 +226,7 @@ func (s *pairSeries) means(spans []span) (a, b float64, ok bool) {
 	return all.sum[0] / all.weight[0], all.sum[1] / all.weight[1], true
 }
 
-// tails returns the 99th percentiles of both sides, by nearest rank as in the report.
+// tails returns the 99th percentiles of both sides, by nearest rank as in reports.
 func (s *pairSeries) tails(d *stretches) (a, b float64, ok bool) {
 	n := 0
 	for _, p := range d.spans {
@@ -251,7 +249,7 @@ func (s *pairSeries) tails(d *stretches) (a, b float64, ok bool) {
 	return at[0], at[1], true
 }
 
-// describe returns the statistic of changes, and sorts them. The interval of resamples is widened by Student's t, since
+// describe returns the statistic of changes, and sorts them. Student's t widens the interval of the resamples, since
 // there are few stretches.
 func (s *pairSeries) describe(statistic string, at [2]float64, changes []float64, stretches int) PairedStat {
 	p := PairedStat{Metric: s.name, Statistic: statistic, Pairs: s.pairs, A: at[0], B: at[1], Change: at[1] - at[0], Verdict: TooFew}
@@ -278,10 +276,11 @@ func (p *PairedStat) judge() {
 	}
 }
 
-// span is some neighbours, from one up to and without another.
+// span is a range of neighbouring pairs: from is included, to is excluded.
 type span struct{ from, to int }
 
-// stretches draws as many pairs as there are, in stretches that go round the end.
+// stretches draws stretches with as many pairs as there are in total. A stretch continues at the first pair after the
+// last.
 type stretches struct {
 	n, length int
 	rand      *rand.Rand
@@ -293,12 +292,12 @@ func newStretches(n, length int) *stretches {
 	return &stretches{n: n, length: length, rand: sim.NewRand(pairedSeed, "paired"), times: make([]int32, n)}
 }
 
-// wholeOf is all pairs, once.
+// wholeOf returns all pairs, each once.
 func wholeOf(n int) *stretches {
 	return &stretches{n: n, spans: []span{{0, n}}, times: slices.Repeat([]int32{1}, n)}
 }
 
-// next draws another resample.
+// next draws the next resample.
 func (d *stretches) next() {
 	clear(d.times)
 	d.spans = d.spans[:0]

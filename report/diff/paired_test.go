@@ -31,8 +31,8 @@ func findStat(t *testing.T, p *Paired, metric, statistic string) PairedStat {
 	return p.Metrics[i]
 }
 
-// The statistics of the pairs are those of the reports. A run with fewer workers loses and one with more wins, by the
-// same interval with the other sign.
+// The statistics of the pairs equal the values of the reports. A run with fewer workers loses and a run with more
+// workers wins, by the same interval with the opposite sign.
 func TestPairedRuns(t *testing.T) {
 	few, many := busySide(t, 1), busySide(t, 3)
 	lost, won := Compare(many, few, Options{}).Requests.Paired, Compare(few, many, Options{}).Requests.Paired
@@ -79,8 +79,8 @@ func pairsOf(changes []float64) []pair {
 	return pairs
 }
 
-// Differences that mean nothing are a tie; about 1 in 20 is called otherwise, be the
-// requests independent or late together with their neighbours.
+// Random differences are ties, except about 1 in 20, for independent requests and for neighbours that are late
+// together.
 func TestTiesAreTies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, memory := range map[string]float64{"independent": 0, "in one queue": 0.8} {
@@ -101,7 +101,7 @@ func TestTiesAreTies(t *testing.T) {
 	}
 }
 
-// Few pairs give no interval, and means before percentiles.
+// Few pairs give no interval. Means need fewer pairs than percentiles.
 func TestTooFewPairs(t *testing.T) {
 	for n, want := range map[int][2]Verdict{4: {TooFew, TooFew}, 40: {Lose, TooFew}, 400: {Lose, Lose}} {
 		p := comparePairs(pairsOf(slices.Repeat([]float64{5}, n)))
@@ -114,7 +114,7 @@ func TestTooFewPairs(t *testing.T) {
 	}
 }
 
-// Two hundred thousand pairs take seconds at most.
+// A comparison of 200,000 pairs takes at most a few seconds.
 func TestManyPairs(t *testing.T) {
 	begin := time.Now()
 	comparePairs(pairsOf(make([]float64, 200_000)))
@@ -123,8 +123,7 @@ func TestManyPairs(t *testing.T) {
 	}
 }
 
-// The correlation time of independent values is 1, and of values that each hold for a
-// while about as long.
+// The correlation time of independent values is 1. If each value is repeated n times, it is about n.
 func TestCorrelationTime(t *testing.T) {
 	rand := rand.New(rand.NewPCG(1, 2))
 	draw := func(each int) []float64 {
@@ -142,7 +141,7 @@ func TestCorrelationTime(t *testing.T) {
 	}
 }
 
-// Where a router draws, one seed gives intervals and no verdict.
+// If the router draws random numbers, one seed gives intervals and no verdict.
 func TestOneSeed(t *testing.T) {
 	draws := func(s *replay.Spec) {
 		s.Synthetic = loadgen.Synthetic{Requests: 300, Input: 2000, Output: 20, Interval: 30}

@@ -9,8 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Requests is how the requests of two runs differ. They are joined by session
-// and turn.
+// Requests holds the differences of the requests of two runs. Requests are matched by session and turn.
 type Requests struct {
 	Joined  int      `json:"joined"`
 	OnlyA   int      `json:"only_a"`
@@ -18,12 +17,12 @@ type Requests struct {
 	Moved   int      `json:"moved"` // joined ones to which something else happened
 	Parting *Parting `json:"first_difference"`
 	Most    []Moved  `json:"moved_most"` // by end-to-end latency, largest first
-	Paired  *Paired  `json:"paired"`     // nil when nothing moved
+	Paired  *Paired  `json:"paired"`     // nil if no request differs
 }
 
 func (r *Requests) areSame() bool { return r.Moved == 0 && r.OnlyA == 0 && r.OnlyB == 0 }
 
-// Parting is the earliest instant at which the runs differ.
+// Parting is the earliest time at which the runs differ.
 type Parting struct {
 	AtMS    float64 `json:"at_ms"`
 	Request Name    `json:"request"`
@@ -55,8 +54,7 @@ func nameOf(r *requests.Row) Name {
 	return Name{ID: r.ID, Session: r.Session, Turn: r.Turn, Line: max(int(r.Line), 0)}
 }
 
-// Moved is a request to which something else happened. Times are nil if there
-// is none.
+// Moved is a request with different events in the two runs. Missing times are nil.
 type Moved struct {
 	Request Name     `json:"request"`
 	E2EA    *float64 `json:"e2e_ms_a"`
@@ -74,11 +72,11 @@ type key struct {
 	turn    int
 }
 
-// PairRows returns how sure the differences of b's latencies from a's are; nil when
-// nothing else happened to any request of both.
+// PairRows returns the confidence intervals of the latency differences of b and a. It returns nil if the events of
+// all common requests are equal.
 func PairRows(a, b []requests.Row) *Paired { return compareRequests(a, b, 0).Paired }
 
-// pairAll returns the statistics of the requests of both, without intervals.
+// pairAll returns the statistics of all common requests, without intervals.
 func pairAll(a, b []requests.Row) *Paired {
 	p := &Paired{}
 	pairs := joinRows(a, b)
@@ -95,7 +93,7 @@ func pairAll(a, b []requests.Row) *Paired {
 	return p
 }
 
-// joinRows returns the requests that both have, in the order of a.
+// joinRows returns the common requests, in the order of a.
 func joinRows(a, b []requests.Row) []pair {
 	var pairs []pair
 	inB := make(map[key]int32, len(b))
@@ -134,7 +132,7 @@ func compareRequests(a, b []requests.Row, top int) *Requests {
 		d.Paired = comparePairs(pairs)
 	}
 	d.OnlyB = len(inB)
-	for i := range b { // in order, not as the map has it
+	for i := range b { // in the order of b, as a map has no order
 		if j, ok := inB[key{b[i].Session, b[i].Turn}]; ok && int(j) == i {
 			d.noteFirstDifference(float64(b[i].Arrival), Parting{Request: nameOf(&b[i]), What: "arrival", A: "is not there", B: "arrives"})
 		}
@@ -144,7 +142,7 @@ func compareRequests(a, b []requests.Row, top int) *Requests {
 	return d
 }
 
-// noteFirstDifference notes a difference if it is the earliest.
+// noteFirstDifference stores a difference if it is the earliest so far.
 func (d *Requests) noteFirstDifference(at float64, p Parting) {
 	if d.Parting == nil || at < d.Parting.AtMS {
 		p.AtMS = at
@@ -152,7 +150,7 @@ func (d *Requests) noteFirstDifference(at float64, p Parting) {
 	}
 }
 
-// compareRows looks for the first thing that happened otherwise to a request.
+// compareRows finds the first different event of a request.
 func (d *Requests) compareRows(a, b *requests.Row) {
 	if haveSameEvents(a, b) {
 		return
@@ -169,7 +167,7 @@ func (d *Requests) compareRows(a, b *requests.Row) {
 	}
 }
 
-// haveSameEvents reports whether the same happened to both, without putting it into words.
+// haveSameEvents reports whether both rows have the same events, without formatting them.
 func haveSameEvents(a, b *requests.Row) bool {
 	same := func(x, y requests.MS) bool { return x == y || !x.Known() && !y.Known() }
 	return same(a.Arrival, b.Arrival) && same(a.Admit, b.Admit) && same(a.First, b.First) &&
@@ -183,7 +181,7 @@ func movedText(a, b *requests.Row) Moved {
 		Request: nameOf(a), WorkerA: int(a.Worker), WorkerB: int(b.Worker),
 		E2EA: knownText(a.E2E), E2EB: knownText(b.E2E), TTFTA: knownText(a.TTFT), TTFTB: knownText(b.TTFT),
 	}
-	m.change = math.Inf(1) // only one of them has an end
+	m.change = math.Inf(1) // the request ends in only one run
 	switch {
 	case a.E2E.Known() && b.E2E.Known():
 		m.change = math.Abs(float64(b.E2E - a.E2E))
@@ -201,14 +199,14 @@ func knownText(t requests.MS) *float64 {
 	return &v
 }
 
-// step is something that happens to a request, when, and how it is said.
+// step is an event of a request: its time, and its text.
 type step struct {
 	what  string
 	at    func(*requests.Row) requests.MS
 	value func(*requests.Row) string
 }
 
-// listSteps are what happens to a request, in order.
+// listSteps returns the events of a request, in order.
 func listSteps() []step {
 	instant := func(what string, at func(*requests.Row) requests.MS) step {
 		return step{what, at, func(r *requests.Row) string { return msText(at(r)) }}

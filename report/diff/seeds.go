@@ -36,14 +36,14 @@ func (s *Side) Draws() bool {
 	return false
 }
 
-// PairSides is PairRows with no verdict where a router draws.
+// PairSides is PairRows without a verdict if a router draws random numbers.
 func PairSides(a, b *Side) *Paired {
 	p := PairRows(a.Rows, b.Rows)
 	p.holdBack(a.Draws() || b.Draws())
 	return p
 }
 
-// holdBack takes back the verdicts where a router draws.
+// holdBack removes the verdicts if draws is set.
 func (p *Paired) holdBack(draws bool) {
 	if p == nil || !draws {
 		return
@@ -55,10 +55,10 @@ func (p *Paired) holdBack(draws bool) {
 	}
 }
 
-// Repeat replaces intervals and verdicts by those of several seeds: the rows of A and B
-// with each. A change is the mean over seeds, and its interval that of Student's t.
+// Repeat replaces intervals and verdicts with those over several seeds. seeds has the rows of A and B for each seed.
+// A change is the mean over the seeds, and its interval is that of Student's t.
 func (p *Paired) Repeat(seeds [][2][]requests.Row) {
-	values := map[[2]string][2][]float64{} // by metric and statistic, then side
+	values := map[[2]string][2][]float64{} // by metric and statistic; values of A, then B
 	for _, rows := range seeds {
 		for _, m := range pairAll(rows[0], rows[1]).Metrics {
 			k := [2]string{m.Metric, m.Statistic}

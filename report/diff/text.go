@@ -23,7 +23,7 @@ func msText(t requests.MS) string {
 	return "at " + strconv.FormatFloat(float64(t), 'f', -1, 64) + " ms"
 }
 
-// WriteJSON writes all of d.
+// WriteJSON writes d as JSON.
 func (d *Diff) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -31,7 +31,7 @@ func (d *Diff) WriteJSON(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-// WriteText writes d for people.
+// WriteText writes d as text.
 func (d *Diff) WriteText(w io.Writer) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "A: %s\nB: %s\n", d.A, d.B)
@@ -53,7 +53,7 @@ func (d *Diff) WriteText(w io.Writer) error {
 	return err
 }
 
-// writeSettings writes a line for each setting, or three where one would be too wide.
+// writeSettings writes one line for each setting, or three lines if one is too wide.
 func writeSettings(b *bytes.Buffer, settings []Setting) {
 	key, a := 0, 0
 	for _, s := range settings {
@@ -84,7 +84,7 @@ func formatMetrics(metrics []Metric) string {
 	return all.Text()
 }
 
-// digitsOf returns how many digits after the point a value is shown with.
+// digitsOf returns the number of decimal places with which a value is shown.
 func digitsOf(v float64) int {
 	switch {
 	case v >= 100_000:
@@ -95,8 +95,7 @@ func digitsOf(v float64) int {
 	return 3
 }
 
-// changeText shows a difference with this number of digits after the point. A smaller difference has as many digits as
-// it needs.
+// changeText formats a difference with this number of decimal places. A smaller difference gets more decimal places.
 func changeText(by float64, digits int) string {
 	if math.Abs(by) < 0.5*math.Pow10(-digits) {
 		return fmt.Sprintf("%+.1e", by)
@@ -104,7 +103,8 @@ func changeText(by float64, digits int) string {
 	return fmt.Sprintf("%+.*f", digits, by)
 }
 
-// foldSettings joins settings with a common prefix that only one side has into one line, such as those of a router.
+// foldSettings joins settings that only one side has and that have a common prefix, such as the settings of a router,
+// into one line.
 func foldSettings(settings []Setting) []Setting {
 	var all []Setting
 	for i := 0; i < len(settings); {
@@ -134,7 +134,7 @@ func foldSettings(settings []Setting) []Setting {
 	return all
 }
 
-// passText returns a line on where the schedules part.
+// passText returns a line about the first pass that differs.
 func (d *Diff) passText() string {
 	switch {
 	case d.FirstPass != nil:
@@ -145,7 +145,7 @@ func (d *Diff) passText() string {
 	return ""
 }
 
-// writeText writes r; pass is a line about the first pass that differs, or "".
+// writeText writes r. pass is a line about the first pass that differs, or "".
 func (r *Requests) writeText(b *bytes.Buffer, pass string) {
 	fmt.Fprintf(b, "\nRequests: %d in both, %d of them moved; %d only in A, %d only in B\n", r.Joined, r.Moved, r.OnlyA, r.OnlyB)
 	if p := r.Parting; p != nil {
@@ -215,7 +215,7 @@ func (p *Paired) writeText(b *bytes.Buffer) {
 	}
 }
 
-// writeHead writes where the intervals come from.
+// writeHead writes the source of the intervals.
 func (p *Paired) writeHead(b *bytes.Buffer) {
 	b.WriteString(terminal.WrapText(fmt.Sprintf("B against A, of the %d requests in both, with 95%% confidence intervals (paired bootstrap, %d resamples of %d stretches of %d):\n",
 		p.Pairs, p.Resamples, p.Stretches, p.Stretch), 2))

@@ -9,25 +9,25 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Hold is how long one request held up another, in ms.
+// Hold is the time for which one request delayed another request, in ms.
 type Hold struct {
-	Request int     // index of the one that held up
+	Request int     // index of the request that caused the delay
 	Prefill float64 // computing its own prompt while the other waited
 	Ahead   float64 // having a place while the other was in the queue, prompts aside
 	Decode  float64 // decoding in the same passes
 }
 
-// Total is the sum of all kinds of holding up, in ms.
+// Total returns the sum of all parts of the delay, in ms.
 func (h *Hold) Total() float64 { return h.Prefill + h.Ahead + h.Decode }
 
-// span is a stretch of time on a worker, in ms.
+// span is a time span on a worker, in ms.
 type span struct {
 	worker   int32
 	decode   bool // the worker is of the decode stage
 	from, to float64
 }
 
-// overlapWith is the ms that two spans of one worker share.
+// overlapWith returns the time that two spans on the same worker have in common, in ms.
 func (s span) overlapWith(o span) float64 {
 	if s.worker != o.worker || s.decode != o.decode {
 		return 0
@@ -35,7 +35,7 @@ func (s span) overlapWith(o span) float64 {
 	return max(0, min(s.to, o.to)-max(s.from, o.from))
 }
 
-// Blame returns the requests that held up a request and for how long, the worst first.
+// Blame returns the requests that delayed a request, and the delays, the largest first.
 func (r *Run) Blame(id int) []Hold {
 	me := &r.Rows[id]
 	if !me.Finished() {
@@ -66,8 +66,8 @@ func (r *Run) Blame(id int) []Hold {
 	return holds
 }
 
-// blamePrompts shares the prefill parts of passes that fall into spans among the requests with prompts in them, and
-// returns the sum. Passes with tokens of request id are its own prefill.
+// blamePrompts divides the prefill time of passes within spans among the requests with prompt tokens in these passes, and
+// returns the sum. It excludes passes with prompt tokens of request id.
 func (r *Run) blamePrompts(id int, spans []span, holds []Hold) float64 {
 	sum := 0.0
 	work := r.Log.Work
@@ -94,7 +94,7 @@ func samePass(a, b *ledger.Work) bool {
 	return a.Start == b.Start && a.Worker == b.Worker && a.Decode == b.Decode
 }
 
-// shareAmong divides ms among all requests but id in proportion to their weight.
+// shareAmong divides ms among all requests except id, in proportion to their weights.
 func shareAmong(rows []requests.Row, id int, ms float64, weight func(*requests.Row) float64) []float64 {
 	parts, all := make([]float64, len(rows)), 0.0
 	for i := range rows {
@@ -123,7 +123,7 @@ func overlapTotal(a, b []span) float64 {
 	return ms
 }
 
-// spans is when a request was where.
+// spans holds the time spans of a request on its workers.
 type spans struct {
 	queued   []span // in queues of engines
 	placed   []span // with a place in an engine

@@ -21,19 +21,18 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Run is the part of a recorded run that explanations need.
+// Run is the part of a recorded run that explanations use.
 type Run struct {
 	Trace string // the trace's name; "": the workload was made up
 	Rows  []requests.Row
 	Log   *ledger.Log // nil: unknown which requests computed prompts when
-	Kinds []string    // of the workers by id, in a mix; nil if all are alike
-	// Pass times by measured operators, by stage or kind of worker. Those with drafts are left out, since drafts
-	// take part of the time of a pass.
+	Kinds []string    // kinds of the workers by id, in a mix; nil if all workers are equal
+	// Times are pass times by measured operators, by stage or kind of worker. Stages with drafts are left out, since
+	// drafts take a part of the pass time.
 	Times map[string]timing.Source
 }
 
-// Find is the index of the request that name stands for: its id, FILE:LINE of
-// the trace, or the name of its session with #TURN.
+// Find returns the index of a request by its name: its id, FILE:LINE of the trace, or its session and #TURN.
 func (r *Run) Find(name string) (int, error) {
 	if id, err := strconv.Atoi(name); err == nil {
 		if id < 0 || id >= len(r.Rows) {
@@ -75,8 +74,8 @@ func (r *Run) inSession(session string, turn int) (int, error) {
 	return 0, fmt.Errorf("%s#%d: the run has no such turn", session, turn)
 }
 
-// Slowest are the indexes of the n requests with the largest end-to-end
-// latency, the slowest first; of equals the one that arrived first.
+// Slowest returns the indexes of the n requests with the largest end-to-end latency, the slowest first. Equal
+// latencies are ordered by arrival.
 func (r *Run) Slowest(n int) []int {
 	var all []int
 	for i := range r.Rows {
@@ -93,10 +92,10 @@ func (r *Run) Slowest(n int) []int {
 	return all[:min(n, len(all))]
 }
 
-// most is how many of the requests that held up a request are named.
+// most is the maximum number of listed requests that delayed a request.
 const most = 5
 
-// WriteText writes why request id took as long as it did.
+// WriteText writes the explanation of the latency of request id.
 func (r *Run) WriteText(w io.Writer, id int) error {
 	out := bufio.NewWriter(w)
 	row := &r.Rows[id]
@@ -128,7 +127,7 @@ func (r *Run) WriteText(w io.Writer, id int) error {
 	return out.Flush()
 }
 
-// requestTitle names a request.
+// requestTitle returns the title of a request.
 func (r *Run) requestTitle(id int) string {
 	row := &r.Rows[id]
 	text := fmt.Sprintf("request %d", row.ID)
@@ -158,7 +157,7 @@ func (r *Run) whereText(row *requests.Row) string {
 	return text
 }
 
-// kindOf returns the kind of a request's worker, "" if all are alike.
+// kindOf returns the kind of a request's worker, "" if all workers are equal.
 func (r *Run) kindOf(row *requests.Row) string {
 	if !row.Worker.Known() || int(row.Worker) >= len(r.Kinds) {
 		return ""
@@ -177,7 +176,7 @@ func writeLedger(out *bufio.Writer, row *requests.Row) {
 	writePart(out, "end to end", total, total)
 }
 
-// ShortLedger returns the ledger of a request in a line, its parts that are not 0; "": it has none.
+// ShortLedger returns the parts of a request's ledger that are not 0, in one line; "" without a ledger.
 func (r *Run) ShortLedger(id int) string {
 	if id < 0 || id >= len(r.Rows) || !r.Rows[id].Explained() {
 		return ""

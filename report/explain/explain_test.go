@@ -20,7 +20,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// recorded is a crowded run of two workers, with room for four requests each.
+// recorded returns a busy run of two workers, with seats for four requests each.
 func recorded(t *testing.T) *explain.Run {
 	t.Helper()
 	a := engineargs.Default()
@@ -50,8 +50,8 @@ func recorded(t *testing.T) *explain.Run {
 	return run
 }
 
-// Time that is blamed on other requests is the time spent waiting for them: no more and, where there were other
-// requests, no less.
+// The time that is attributed to other requests is at most the waiting time of a request. If there are other
+// requests, it equals this time.
 func TestBlameSumsToWhatWasWaited(t *testing.T) {
 	run := recorded(t)
 	queued, held := 0, 0
@@ -107,7 +107,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Requests without a ledger, or without an end, are said to be so.
+// A request without a ledger, or without an end, is reported as such.
 func TestTextWithoutLedger(t *testing.T) {
 	run := recorded(t)
 	run.Rows[1].Parts[0] = requests.Unknown()
@@ -120,7 +120,7 @@ func TestTextWithoutLedger(t *testing.T) {
 	}
 }
 
-// The log reads back as it was.
+// A written log is read back unchanged.
 func TestLogReadsBack(t *testing.T) {
 	run := recorded(t)
 	path := filepath.Join(t.TempDir(), ledger.WorkFile)
@@ -138,7 +138,7 @@ func TestLogReadsBack(t *testing.T) {
 	}
 }
 
-// both shows a replay to two.
+// both passes a replay to two observers.
 type both [2]harness.Observer
 
 func (b both) Arrived(q *sim.Request, at sim.Time) {

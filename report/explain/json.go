@@ -5,7 +5,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Document is why a request took as long as it did, for programs.
+// Document is the JSON form of the explanation of a request.
 type Document struct {
 	Title
 	InputTokens   int                `json:"input_tokens"`
@@ -13,7 +13,7 @@ type Document struct {
 	OutputTokens  int                `json:"output_tokens"` // so far
 	Worker        int                `json:"worker"`
 	WorkerKind    string             `json:"worker_kind,omitempty"` // in a mix
-	PrefillWorker *int               `json:"prefill_worker"`        // null: the worker itself
+	PrefillWorker *int               `json:"prefill_worker"`        // null: the same worker decoded it
 	Preemptions   int                `json:"preemptions"`
 	Finished      bool               `json:"finished"`
 	E2E           *float64           `json:"e2e_ms"` // null: it has not finished
@@ -22,7 +22,7 @@ type Document struct {
 	Operators     []Operators        `json:"operators,omitempty"` // of pass times by measured operators
 }
 
-// Title names a request for programs.
+// Title is the JSON form of a request's title.
 type Title struct {
 	Request int    `json:"request"`
 	Line    *int   `json:"line"` // of the trace; null: of none
@@ -30,7 +30,7 @@ type Title struct {
 	Turn    int    `json:"turn"`
 }
 
-// HoldDocument is one that held up a request.
+// HoldDocument is the JSON form of a request that delayed the explained request.
 type HoldDocument struct {
 	Title
 	Total   float64 `json:"total_ms"`
@@ -39,7 +39,7 @@ type HoldDocument struct {
 	Decode  float64 `json:"decode_ms"`
 }
 
-// Document returns why request id took as long as it did.
+// Document returns the JSON form of the explanation of request id.
 func (r *Run) Document(id int) (d Document, err error) {
 	row := &r.Rows[id]
 	d = Document{

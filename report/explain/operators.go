@@ -14,20 +14,20 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Operators are the parts of the passes of a request: how a time of its ledger divides among operators. They are those of a
-// pass of the mean size, stretched to the time of the ledger.
+// Operators divides a time of a request's ledger among the operators of its passes. It composes a pass of the mean
+// size, and scales it to the time of the ledger.
 type Operators struct {
-	Of       string            `json:"of"`       // own prefill or decode
-	Passes   int               `json:"passes"`   // 0: not counted
+	Of       string            `json:"of"`       // part of the ledger: own prefill or decode
+	Passes   int               `json:"passes"`   // number of passes; 0: not counted
 	Requests int               `json:"requests"` // in the mean pass
-	Tokens   int               `json:"tokens"`   // that each computes (prefill), or that each holds (decode)
-	Past     int               `json:"past"`     // tokens that each held before (prefill)
+	Tokens   int               `json:"tokens"`   // per request: computed tokens (prefill), or tokens in its KV cache (decode)
+	Past     int               `json:"past"`     // per request: tokens in its KV cache before the pass (prefill)
 	Ms       float64           `json:"ms"`
 	Parts    []timing.PassPart `json:"parts"` // the largest first; calls are of one pass
 }
 
-// OperatorsOf returns the operators of the passes of a request; none if pass times are not by measured operators, if
-// drafts take part of the time, or if prompts were not recorded.
+// OperatorsOf returns the operators of the passes of a request. It returns none if pass times are not by measured
+// operators, if drafts take a part of the pass time, or if prompts were not recorded.
 func (r *Run) OperatorsOf(id int) ([]Operators, error) {
 	row := &r.Rows[id]
 	if r.Log == nil || !row.Finished() || !row.Explained() {
@@ -61,7 +61,7 @@ func (r *Run) OperatorsOf(id int) ([]Operators, error) {
 
 const decodeName = "decode"
 
-// stagesOf returns the names under which Times has the workers of a request.
+// stagesOf returns the keys of Times for the workers of a request.
 func (r *Run) stagesOf(row *requests.Row) (prefill, decode string) {
 	if row.PrefillWorker.Known() {
 		return "prefill", "decode"
@@ -94,7 +94,7 @@ func (r *Run) meanPrompt(id int) Operators {
 		return o
 	}
 	o.Requests, o.Tokens = divideRounded(prompts, o.Passes), max(divideRounded(tokens, prompts), 1)
-	// The past of a chunk is the reused tokens, and on average half of the rest.
+	// On average, half of the other prompt tokens were computed before a chunk, in addition to the reused tokens.
 	o.Past = r.Rows[id].Reused + (own-divideRounded(own, o.Passes))/2
 	return o
 }
@@ -126,7 +126,7 @@ func (r *Run) meanDecode(id int) Operators {
 	return o
 }
 
-// heldAt returns how many tokens a request holds at an instant of its decoding.
+// heldAt returns the number of tokens in the KV cache of a request at a time of its decoding.
 func heldAt(row *requests.Row, decoding span, at float64) float64 {
 	done := 0.0
 	if decoding.to > decoding.from {
@@ -138,7 +138,7 @@ func heldAt(row *requests.Row, decoding span, at float64) float64 {
 // divideRounded returns a/b, rounded.
 func divideRounded(a, b int) int { return (a + b/2) / b }
 
-// divide shares the time among the parts of a pass. Parts of one name and source are one.
+// divide divides the time among the parts of a pass. It joins parts with the same name and source.
 func (o *Operators) divide(parts []timing.PassPart) {
 	pass := 0.0
 	for _, p := range parts {
@@ -157,7 +157,7 @@ func (o *Operators) divide(parts []timing.PassPart) {
 	sort.SliceStable(o.Parts, func(i, j int) bool { return cmp.Compare(o.Parts[j].Ms, o.Parts[i].Ms) < 0 })
 }
 
-// countThings returns n of a thing, in words.
+// countThings returns a count with its noun, in words.
 func countThings(n int, thing string) string {
 	switch {
 	case n == 1:
@@ -168,7 +168,7 @@ func countThings(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// write writes the parts that take at least a fiftieth, and the sum of the remaining parts.
+// write writes the parts of at least 2 % of the time, and the sum of all other parts.
 func (o *Operators) write(out *bufio.Writer) {
 	const least = 0.02
 	mean := fmt.Sprintf("%s of %d tokens", countThings(o.Requests, "request"), o.Tokens)

@@ -11,7 +11,7 @@ import (
 
 func h100() timing.Source { return timing.ParseSource("silicon:h100/llama-3.1-8b?engine=vllm-0.33") }
 
-// The parts of the passes of each request are its time in them, and the largest stand first.
+// The parts of the passes of each request sum to its time in the passes. The largest parts come first.
 func TestOperatorsSumToLedger(t *testing.T) {
 	run := recorded(t)
 	run.Times = map[string]timing.Source{"aggregated": h100()}
@@ -39,7 +39,7 @@ func TestOperatorsSumToLedger(t *testing.T) {
 	}
 }
 
-// The mean pass is that of the requests that decoded at once, up to four on a worker, with their KV cache.
+// The mean pass has the requests that decoded at the same time, up to four on a worker, with their KV cache.
 func TestMeanPassOfOperators(t *testing.T) {
 	run := recorded(t)
 	run.Times = map[string]timing.Source{"aggregated": h100()}

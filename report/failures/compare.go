@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Comparison compares a replay with another of the same requests, in which something did not happen.
+// Comparison compares a replay with a calm replay of the same requests, without the events that are studied.
 type Comparison struct {
 	WindowMS float64
 	Windows  []Window
@@ -19,7 +19,7 @@ type Comparison struct {
 	pairs    []pair
 }
 
-// Compare compares a replay with a calm one.
+// Compare compares the replay with its calm replay.
 func Compare(with, calm *harness.Result, goal Goal) *Comparison {
 	c := &Comparison{WindowMS: windowOf(with.Report.DurationMS), goal: goal, pairs: pairUp(with.Collector, calm.Collector, goal.ClassOf)}
 	c.fillWindows(goal, with.Report.DurationMS)
@@ -32,13 +32,14 @@ type Request struct {
 	Arrival sim.Time
 	Missed  bool // it missed the goal alone
 	Both    bool // both replays answered it
-	// How much later it was than in the calm replay, in ms, where both answered it.
+	// ExtraTTFT and ExtraE2E are the delays compared with the calm replay in ms, if both replays answered the
+	// request.
 	ExtraTTFT, ExtraE2E float64
 }
 
-// Requests returns the outcome of each request. By itself, a request misses the goal if it was lost, or if a time is
-// above the limit of an objective. Without objectives it misses if its TTFT or TPOT is more than 25 % above that in the
-// calm replay.
+// Requests returns the outcome of each request. A request misses the goal if it was lost, or if a time exceeds the
+// limit of an objective. Without objectives it misses if its TTFT or TPOT is more than 25 % above that in the calm
+// replay.
 func (c *Comparison) Requests() []Request {
 	all := make([]Request, len(c.pairs))
 	for i := range c.pairs {
@@ -64,13 +65,13 @@ func (c *Comparison) Requests() []Request {
 	return all
 }
 
-// isNear reports whether a time is at most 25 % above another, or next to nothing above it.
+// isNear reports whether a time is at most 25 % above the time in the calm replay, plus 1 ms.
 func isNear(ms, calm float64) bool {
 	const slack = 1.0 // ms
 	return ms <= float64(calm*tolerance)+slack
 }
 
-// Window is the result of the requests that arrived in a stretch of time.
+// Window is the result of the requests that arrived in a time window.
 type Window struct {
 	FromMS   float64 `json:"from_ms"`
 	Requests int     `json:"requests"`
@@ -82,24 +83,23 @@ type Window struct {
 	Met      bool    `json:"met"`
 }
 
-// Goal is what requests are to meet in each window.
+// Goal is the goal for the requests of each window.
 type Goal struct {
 	Objectives []slo.Objective
 	Share      float64 // of requests that is to meet the objectives of single requests
-	Versus     string  // the other replay: without faults
-	// ClassOf returns the class of a turn of a session; nil if there are none.
+	Versus     string  // name of the calm replay, such as "without faults"
+	// ClassOf returns the class of a turn of a session; nil if there are no classes.
 	ClassOf func(session, turn int32) string
 }
 
-// tolerance is how much slower than without faults requests may be, without objectives:
-// another placement of a few requests makes as much of a difference. The goal is met again
-// when it is met in steady windows in a row.
+// Without objectives, tolerance is the accepted factor of latencies compared with the calm replay: small changes of
+// routing cause similar differences. The goal is met again if steady consecutive windows meet it.
 const (
 	tolerance = 1.25
 	steady    = 3
 )
 
-// String returns what is to be met, in words.
+// String returns the goal in words.
 func (g *Goal) String() string {
 	if len(g.Objectives) == 0 {
 		return "mean TTFT and TPOT at most 25 % above those of the same requests " + g.Versus + ", and no request lost"
@@ -107,7 +107,7 @@ func (g *Goal) String() string {
 	return g.listObjectives() + ", in each window, and no request lost"
 }
 
-// OfEach returns what a request is held to alone, see Comparison.Requests.
+// OfEach returns the goal of a single request in words, see Comparison.Requests.
 func (g *Goal) OfEach() string {
 	if len(g.Objectives) == 0 {
 		return "TTFT and TPOT at most 25 % (and 1 ms) above its own " + g.Versus
@@ -123,8 +123,7 @@ func (g *Goal) listObjectives() string {
 	return strings.Join(all, ", ")
 }
 
-// windowOf returns how long windows are: a 120th of a replay, or a little more, as a
-// round number of ms.
+// windowOf returns the length of windows: at least 1/120 of the replay, as a round number of ms.
 func windowOf(durationMS float64) float64 {
 	for unit := 1.0; ; unit *= 10 {
 		for _, k := range []float64{1, 2, 5} {
@@ -135,7 +134,7 @@ func windowOf(durationMS float64) float64 {
 	}
 }
 
-// pair is a request with faults and without.
+// pair is a request in both replays.
 type pair struct {
 	with, calm *collector.Record
 	id         sim.RequestID
@@ -143,10 +142,10 @@ type pair struct {
 	class      string
 }
 
-// isHeldTo reports whether an objective is about a request.
+// isHeldTo reports whether an objective applies to a request.
 func (p *pair) isHeldTo(o *slo.Objective) bool { return o.Class == "" || o.Class == p.class }
 
-// pairUp finds the same request of both replays, by session and turn.
+// pairUp finds the same request in both replays, by session and turn.
 func pairUp(with, calm *collector.Collector, classOf func(session, turn int32) string) []pair {
 	type place struct{ session, turn int32 }
 	twin := make(map[place]*collector.Record, calm.Len())
@@ -164,7 +163,7 @@ func pairUp(with, calm *collector.Collector, classOf func(session, turn int32) s
 	return all
 }
 
-// bothAnswered reports whether there is something to compare.
+// bothAnswered reports whether both replays answered the request.
 func (p *pair) bothAnswered() bool { return p.calm != nil && p.with.Counted() && p.calm.Counted() }
 
 // fillWindows judges the requests that arrived in each window.
@@ -184,7 +183,7 @@ func (s *Comparison) fillWindows(goal Goal, durationMS float64) {
 	}
 }
 
-// fill takes the means of a window's requests that both replays answered.
+// fill sets the means over the requests of a window that both replays answered.
 func (w *Window) fill(members []*pair) {
 	n, seconds := 0, 0
 	for _, p := range members {
@@ -233,7 +232,7 @@ func (w *Window) meets(goal *Goal, members []*pair) bool {
 	return true
 }
 
-// isMetBySingle reports whether enough requests meet the objectives of single requests: of all requests with such
+// isMetBySingle reports whether enough requests meet the per-request objectives: of all requests with such
 // objectives, and of each class with separate objectives.
 func (g *Goal) isMetBySingle(members []*pair) bool {
 	for _, o := range g.Objectives {
@@ -254,7 +253,8 @@ func (g *Goal) isMetBySingle(members []*pair) bool {
 	return true
 }
 
-// countSingle counts the requests of a kind, and those of them that meet the objectives of single requests.
+// countSingle counts the requests for which isOf is true, and the requests of these that meet the per-request
+// objectives.
 func (g *Goal) countSingle(members []*pair, isOf func(*pair) bool) (all, met int) {
 	for _, p := range members {
 		if !isOf(p) {
@@ -267,7 +267,7 @@ func (g *Goal) countSingle(members []*pair, isOf func(*pair) bool) (all, met int
 	return all, met
 }
 
-// meetsSingle reports whether a request meets the objectives of single requests.
+// meetsSingle reports whether a request meets its per-request objectives.
 func (g *Goal) meetsSingle(p *pair) bool {
 	for _, o := range g.Objectives {
 		if o.Statistic != "" || !p.isHeldTo(&o) {
@@ -283,7 +283,7 @@ func (g *Goal) meetsSingle(p *pair) bool {
 	return true
 }
 
-// timeOf returns a time of a request; itl is the mean of its gaps.
+// timeOf returns a time of a request; for itl it is the mean of its gaps.
 func timeOf(metric string, r *collector.Record) (float64, bool) {
 	switch {
 	case !r.Counted():
@@ -300,7 +300,7 @@ func timeOf(metric string, r *collector.Record) (float64, bool) {
 	return float64(r.TPOT()), true
 }
 
-// statisticOf returns a statistic of values, which it sorts.
+// statisticOf returns a statistic of values. It sorts the values.
 func statisticOf(name string, values []float64) float64 {
 	if name == "mean" {
 		return collector.Describe(values).Mean
@@ -308,7 +308,7 @@ func statisticOf(name string, values []float64) float64 {
 	slices.Sort(values)
 	percent := map[string]float64{"min": 0, "median": 50, "max": 100}[name]
 	if p, ok := strings.CutPrefix(name, "p"); ok {
-		percent, _ = strconv.ParseFloat(p, 64) // which slo has read
+		percent, _ = strconv.ParseFloat(p, 64) // slo has checked the syntax
 	}
 	return values[collector.NearestRank(int64(len(values)), percent)]
 }

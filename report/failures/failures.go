@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/harness"
 )
 
-// Study is what the events of a replay cost.
+// Study holds the costs of the fault events of a replay.
 type Study struct {
 	WindowMS float64  `json:"window_ms"`
 	Goal     string   `json:"goal"` // what is to be met again
@@ -19,12 +19,12 @@ type Study struct {
 	Windows  []Window `json:"windows"`
 }
 
-// Event is one of them.
+// Event is a fault event and its cost.
 type Event struct {
 	Number int     `json:"number"` // from 1, in order of time
 	AtMS   float64 `json:"at_ms"`
 	What   string  `json:"what"`
-	// Workers are the workers that it hit, of the entry pool and of the decode pool.
+	// Workers are the affected workers, of the entry pool and of the decode pool.
 	Workers [2][]int `json:"workers"`
 
 	Lost             int `json:"lost_requests"`
@@ -33,25 +33,26 @@ type Event struct {
 	LostTokens       int `json:"lost_tokens"`
 	RecomputedTokens int `json:"recomputed_tokens"`
 
-	// The rest is about requests that arrived, or were open, from the event until the goal
-	// was met again, or until the next event.
+	// The fields from here on are about requests that arrived or were in flight from the event until UntilMS: the
+	// time at which the goal was met again, or the next event.
 	UntilMS  float64 `json:"until_ms"`
 	Requests int     `json:"requests"`
-	// Compared with the same requests of the replay without faults; of requests that both replays answered.
+	// ExtraTTFT and the fields after it compare with the replay without faults, for requests that both replays
+	// answered.
 	ExtraTTFT  float64 `json:"extra_ttft_ms"`  // mean
 	ExtraE2E   float64 `json:"extra_e2e_ms"`   // mean
 	WorstExtra float64 `json:"worst_extra_ms"` // of e2e
-	Worst      int     `json:"worst_request"`  // the request with that value; -1: none
+	Worst      int     `json:"worst_request"`  // request with this value; -1: none
 
 	Later    int  `json:"later_requests"` // that arrived after it, before the next event
-	Missed   bool `json:"missed"`         // the goal was missed in some window since
-	MetAgain bool `json:"met_again"`      // and met before the next event, or the end
-	// AfterMS is the time from the event to the first of three windows in a row that met the
-	// goal, or to where the search ends.
+	Missed   bool `json:"missed"`         // a window since the event missed the goal
+	MetAgain bool `json:"met_again"`      // a later window met it, before the next event or the end
+	// AfterMS is the time from the event to the first of three consecutive windows that met the goal, or to the end
+	// of the search.
 	AfterMS float64 `json:"after_ms"`
 }
 
-// Judge returns what the events of a replay cost, compared with the same replay without faults.
+// Judge returns the costs of the events of a replay, compared with the same replay without faults.
 func Judge(with, calm *harness.Result, goal Goal) *Study {
 	goal.Versus = "without faults"
 	c := Compare(with, calm, goal)
@@ -92,8 +93,8 @@ func newEvent(i int, x *harness.Incident) Event {
 	return e
 }
 
-// findRecovery finds when the goal was met again after an event, before an end, which may
-// be that of the replay.
+// findRecovery finds the time at which the goal was met again after an event and before end, which may be the end of
+// the replay.
 func (s *Study) findRecovery(e *Event, end float64, last bool) {
 	from := min(int(e.AtMS/s.WindowMS), len(s.Windows)-1)
 	to := min(int(math.Ceil(end/s.WindowMS)), len(s.Windows))
@@ -113,7 +114,7 @@ func (s *Study) findRecovery(e *Event, end float64, last bool) {
 	if row == steady || row > 0 && last {
 		e.MetAgain, e.UntilMS = true, min(end, max(e.AtMS, since))
 	}
-	if !e.Missed { // its effect on the requests in flight
+	if !e.Missed { // the fault affected only requests in flight
 		e.MetAgain, e.UntilMS = false, min(end, s.Windows[from].FromMS+float64(steady*s.WindowMS))
 		return
 	}

@@ -15,13 +15,13 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// spell is the TTFT of requests that arrive during a time; a negative one: they are lost.
+// spell is the TTFT of requests that arrive in a time span. A negative TTFT means that they are lost.
 type spell struct {
 	requests int
 	ttft     sim.Time
 }
 
-// play makes the result of a replay in which a request arrives every 10 ms.
+// play returns the result of a replay in which a request arrives every 10 ms.
 func play(spells ...spell) *harness.Result {
 	c := collector.New(0)
 	c.KeepOutcomes()
@@ -43,7 +43,7 @@ func play(spells ...spell) *harness.Result {
 	return &harness.Result{Collector: c, Report: c.Report(0)}
 }
 
-// The goal is met again with the first of three windows in a row in which it is.
+// The goal is met again with the first of three consecutive windows that meet it.
 func TestRecovery(t *testing.T) {
 	calm := play(spell{1200, 20})
 	objectives, err := slo.Parse("p99:ttft=30ms")
@@ -58,7 +58,7 @@ func TestRecovery(t *testing.T) {
 		{[]spell{{1200, 20}}, Goal{}, "later arrivals met the objective"},
 		{[]spell{{1200, 26}}, Goal{}, "later arrivals met the objective"},                                           // 25 % and 1 ms
 		{[]spell{{500, 20}, {100, 40}, {600, 20}}, Goal{}, "the goal was met again after 1s"},                       // ten windows of 100 ms
-		{[]spell{{500, 20}, {20, 40}, {20, 20}, {20, 40}, {640, 20}}, Goal{}, "the goal was met again after 600ms"}, // two are not enough
+		{[]spell{{500, 20}, {20, 40}, {20, 20}, {20, 40}, {640, 20}}, Goal{}, "the goal was met again after 600ms"}, // two windows do not suffice
 		{[]spell{{500, 20}, {100, -1}, {600, 20}}, Goal{}, "the goal was met again after 1s"},
 		{[]spell{{500, 20}, {700, 40}}, Goal{}, "the goal was not met again in the 7.03s that followed"},
 		{[]spell{{500, 20}, {100, 29}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "later arrivals met the objective"},
@@ -73,7 +73,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// Where no request comes after an event, no request met or missed the goal.
+// If no request arrives after an event, the goal is neither met nor missed.
 func TestNobodyCameAfter(t *testing.T) {
 	with := play(spell{500, 20})
 	with.Incidents = []harness.Incident{{At: 4990, What: "worker 1 dies"}}
@@ -87,7 +87,7 @@ func TestNobodyCameAfter(t *testing.T) {
 	}
 }
 
-// Objectives of a class are about its requests alone, and each class must meet its own.
+// Objectives of a class apply only to its requests. Each class must meet its objectives.
 func TestGoalOfClass(t *testing.T) {
 	calm, with := play(spell{1200, 20}), play(spell{500, 20}, spell{100, 40}, spell{600, 20})
 	with.Incidents = []harness.Incident{{At: 5000, What: "worker 1 dies"}}
@@ -100,7 +100,7 @@ func TestGoalOfClass(t *testing.T) {
 		{"chat:p99:ttft=30ms", 1, "chat", "the goal was met again after 1s"},
 		{"chat:p99:ttft=30ms", 1, "batch", "later arrivals met the objective"},
 		{"chat:each:ttft=30ms", 1, "batch", "later arrivals met the objective"},
-		{"chat:each:ttft=30ms,ttft=1s", 0.5, "chat", "the goal was met again after 1s"}, // all that are held meet it to nine tenths
+		{"chat:each:ttft=30ms,ttft=1s", 0.5, "chat", "the goal was met again after 1s"}, // nine tenths of the requests with objectives meet them
 	} {
 		objectives, err := slo.Parse(c.objectives)
 		if err != nil {
@@ -118,7 +118,7 @@ func TestGoalOfClass(t *testing.T) {
 	}
 }
 
-// A written study is read back and printed; a study of no fault is an error.
+// A written study can be read back and printed. A study without faults is an error.
 func TestFile(t *testing.T) {
 	with := play(spell{500, 20}, spell{100, 40}, spell{600, 20})
 	with.Incidents = []harness.Incident{
@@ -158,7 +158,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// Of a run that ended before its first event there is nothing to show.
+// A run that ended before its first event has no event to show.
 func TestFindNone(t *testing.T) {
 	if _, err := new(Study).Find(1); err == nil || !strings.Contains(err.Error(), "none had happened") {
 		t.Errorf("error %v, want that none had happened", err)

@@ -9,9 +9,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalRecovery returns when the goal was met again after an event, as docs/rules/harness.md "Windows of a study" reads: with the first of three windows
-// in a row in which it is; windows without requests do not count. The search begins with the window of the event and ends with the next
-// event; where it ends with the run, fewer windows in a row do, if they are the last. missed reports whether it was missed at all.
+// literalRecovery returns the time at which the goal was met again after an event, by the text of
+// docs/rules/harness.md "Windows of a study": with the first of three consecutive windows that meet it. Windows
+// without requests do not count. The search begins with the window of the event and ends with the next event. If it
+// ends with the run, the last one or two windows suffice. missed reports whether a window missed the goal.
 func literalRecovery(windows []Window, windowMS, at, end float64, last bool) (missed, again bool, when float64) {
 	var met []bool
 	var from []float64
@@ -35,7 +36,7 @@ func literalRecovery(windows []Window, windowMS, at, end float64, last bool) (mi
 	return missed, false, end
 }
 
-// Recoveries are found as the rule reads, in 500 random runs with up to three events.
+// In 500 random runs with up to three events, recoveries are found as the rule states.
 func TestRecoveryIsLiteral(t *testing.T) {
 	objectives, err := slo.Parse("p99:ttft=30ms")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/terminal"
 )
 
-// Lines returns what the first events cost, in a line each, and how many are left.
+// Lines describes the costs of the first events, one line each, and the number of further events.
 func (s *Study) Lines(most int) []string {
 	var lines []string
 	for i := range s.Events {
@@ -22,7 +22,7 @@ func (s *Study) Lines(most int) []string {
 	return lines
 }
 
-// toll returns the outcomes of the requests that an event threw out.
+// toll describes the outcomes of the requests that an event interrupted.
 func (e *Event) toll() string {
 	var parts []string
 	add := func(n int, what string) {
@@ -52,7 +52,7 @@ func (e *Event) toll() string {
 	return strings.Join(parts, ", ")
 }
 
-// recovery returns for how long the goal was missed, in words.
+// recovery describes the time for which the goal was missed.
 func (e *Event) recovery() string {
 	switch {
 	case !e.Missed && e.Later == 0:
@@ -65,7 +65,7 @@ func (e *Event) recovery() string {
 	return fmt.Sprintf("the goal was met again after %s", RoundTime(e.AfterMS))
 }
 
-// RoundTime returns a time in ms for people.
+// RoundTime formats a time in ms with few digits.
 func RoundTime(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	switch {
@@ -88,10 +88,10 @@ func (s *Study) Find(number int) (*Event, error) {
 	return &s.Events[number-1], nil
 }
 
-// shown is how many windows before and after an event are shown at most.
+// shown is the maximum number of windows that are shown before and after an event.
 const shown = 12
 
-// WriteText writes what an event cost.
+// WriteText writes the cost of an event.
 func (s *Study) WriteText(w io.Writer, e *Event) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Fault %d of %d at %s: %s\n\n", e.Number, len(s.Events), RoundTime(e.AtMS), e.What)
@@ -116,7 +116,7 @@ func (s *Study) WriteText(w io.Writer, e *Event) error {
 	return err
 }
 
-// WriteWindows writes how the windows went from one instant to another, and one before and after them.
+// WriteWindows writes the results of the windows between two times, and one window before and after them.
 func WriteWindows(b *strings.Builder, windows []Window, windowMS float64, span [2]float64, versus string) {
 	at := min(int(span[0]/windowMS), len(windows)-1)
 	to := min(int(span[1]/windowMS)+2, len(windows), at+2*shown)

@@ -14,7 +14,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// literalRequest is a request of both runs: when it arrives, its times in each, its tokens, and whether the run lost it.
+// literalRequest is a request of both runs: its arrival, its times in each run, its tokens, and whether the run lost
+// it.
 type literalRequest struct {
 	at                       float64
 	ttft, tpot, calm, spaced float64
@@ -23,7 +24,7 @@ type literalRequest struct {
 	class                    string
 }
 
-// drawRequests draws requests, in stretches that fare alike.
+// drawRequests draws requests, in stretches with similar outcomes.
 func drawRequests(r *rand.Rand) (all []literalRequest) {
 	at := 0.0
 	for range 3 + r.IntN(12) {
@@ -40,7 +41,7 @@ func drawRequests(r *rand.Rand) (all []literalRequest) {
 	return all
 }
 
-// runRequests returns the run of requests, or the calm one.
+// runRequests returns the result of a run of requests; calm selects the calm run.
 func runRequests(all []literalRequest, calm bool) *harness.Result {
 	c := collector.New(0)
 	c.KeepOutcomes()
@@ -81,7 +82,7 @@ func (q *literalRequest) timeOf(metric string) (ms float64, ok bool) {
 	return q.ttft + float64(q.tokens-1)*q.tpot, true
 }
 
-// literalMet reports whether a window meets the goal, as docs/rules/harness.md "Windows of a study" reads.
+// literalMet reports whether a window meets the goal, by the text of docs/rules/harness.md "Windows of a study".
 func literalMet(members []literalRequest, objectives []slo.Objective, share float64) bool {
 	for _, q := range members {
 		if q.lost {
@@ -103,7 +104,7 @@ func literalMet(members []literalRequest, objectives []slo.Objective, share floa
 	return true
 }
 
-// literalNear reports whether a mean is at most 1.25 times its own in the calm run, plus 1 ms.
+// literalNear reports whether a mean is at most 1.25 times the mean in the calm run, plus 1 ms.
 func literalNear(members []literalRequest, of func(*literalRequest) (ms, calm float64, ok bool)) bool {
 	sum, calm, n := 0.0, 0.0, 0.0
 	for i := range members {
@@ -139,7 +140,8 @@ func literalHolds(members []literalRequest, o *slo.Objective) bool {
 	return times[int(math.Floor(float64(len(times)-1)*percent/100+0.5))] <= o.LimitMS
 }
 
-// literalShare reports whether enough requests of a class, or of all, meet the objectives of single requests that are about them.
+// literalShare reports whether enough requests of a class, or of all requests, meet the per-request objectives that
+// apply to them.
 func literalShare(members []literalRequest, objectives []slo.Objective, class string, share float64) bool {
 	about, met := 0.0, 0.0
 	for i := range members {
@@ -160,7 +162,8 @@ func literalShare(members []literalRequest, objectives []slo.Objective, class st
 	return met >= share*about
 }
 
-// literalMisses reports whether a request misses the goal alone, as docs/rules/harness.md "Violations of an act" reads.
+// literalMisses reports whether a request misses the goal, by the text of docs/rules/harness.md "Violations of an
+// act".
 func literalMisses(q *literalRequest, objectives []slo.Objective) bool {
 	misses := q.lost
 	for _, o := range objectives {
@@ -173,8 +176,8 @@ func literalMisses(q *literalRequest, objectives []slo.Objective) bool {
 	return misses
 }
 
-// Windows and requests meet and miss the goal as the rules read, in 500 random runs with objectives of single requests, of statistics, of classes, and
-// without.
+// In 500 random runs, windows and requests meet and miss the goal as the rules state. The runs have per-request
+// objectives, statistics, objectives of classes, or no objectives.
 func TestWindowsAreLiteral(t *testing.T) {
 	goals := []string{"", "p90:ttft=26ms", "ttft=28ms,mean:tpot=6ms", "chat:p50:ttft=22ms", "chat:each:ttft=26ms,e2e=45ms", "max:e2e=50ms,batch:mean:ttft=24ms"}
 	met, missed := 0, 0

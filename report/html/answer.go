@@ -6,24 +6,24 @@ import (
 	"strconv"
 )
 
-// Answer is what a page begins with: the result in words and, of a search, in charts of how near each cluster came to the
+// Answer is the top of a page: the result in words and, for a search, charts of the distance of each cluster from the
 // limits.
 type Answer struct {
 	Number  string    `json:"number"`  // the answer as one number with its unit; "": there is none
-	Under   string    `json:"under"`   // what the number consists of
+	Under   string    `json:"under"`   // composition of the number
 	Verdict string    `json:"verdict"` // one sentence
-	Good    *bool     `json:"good"`    // it meets what was required; nil: nothing was
+	Good    *bool     `json:"good"`    // whether the result meets the requirement; nil: there is none
 	Chances []Chance  `json:"chances"` // how often clusters meet the objectives
-	Target  float64   `json:"target"`  // share of resamples that is wanted
-	Lists   []List    `json:"lists"`   // further facts about it
-	Facts   []Facts   `json:"facts"`   // what was asked, and what the answer rests on
+	Target  float64   `json:"target"`  // required share of resamples
+	Lists   []List    `json:"lists"`   // further facts about the result
+	Facts   []Facts   `json:"facts"`   // inputs and assumptions
 	Grids   []Grid    `json:"grids"`   // small tables
-	Limits  []Limit   `json:"limits"`  // a chart each
-	Across  string    `json:"across"`  // what clusters are ordered by, in the charts
+	Limits  []Limit   `json:"limits"`  // one chart each
+	Across  string    `json:"across"`  // name of the horizontal axis of the charts, which orders clusters
 	Cluster []Cluster `json:"clusters"`
 }
 
-// Chance is in which share of resamples a cluster meets the objectives.
+// Chance is the share of resamples in which a cluster meets the objectives.
 type Chance struct {
 	Name   string  `json:"name"`
 	Group  string  `json:"group"`
@@ -33,19 +33,19 @@ type Chance struct {
 	Chosen bool    `json:"chosen"`
 }
 
-// List is sentences under a heading.
+// List is a heading with sentences.
 type List struct {
 	Title string   `json:"title"`
 	Lines []string `json:"lines"`
 }
 
-// Facts are names with values, under a heading.
+// Facts are names with values, below a heading.
 type Facts struct {
 	Title string      `json:"title"`
 	Rows  [][2]string `json:"rows"`
 }
 
-// Grid is a table to be read, not sorted. A cell that begins with ✓ or ✗ is coloured.
+// Grid is a table without sorting. A cell that begins with ✓ or ✗ is coloured.
 type Grid struct {
 	Title string     `json:"title"`
 	Head  []string   `json:"head"`
@@ -59,22 +59,22 @@ type Limit struct {
 	Limit float64 `json:"limit"`
 }
 
-// Cluster is a measured cluster.
+// Cluster is a cluster that was replayed.
 type Cluster struct {
 	Name   string  `json:"name"`
 	Group  string  `json:"group"` // its settings, where there are several to choose from
 	Across float64 `json:"across"`
 	GPUs   int     `json:"gpus"`
-	// PerHour is what it costs; 0 without a price.
+	// PerHour is the cost of the cluster for one hour; 0 without a price.
 	PerHour float64   `json:"per_hour"`
 	Values  []float64 `json:"values"` // of the objectives
-	Low     []float64 `json:"low"`    // the range over resamples; empty: none
+	Low     []float64 `json:"low"`    // lower end of the range over resamples; empty: none
 	High    []float64 `json:"high"`
 	Missed  string    `json:"missed"` // "" when it meets all
 	Chosen  string    `json:"chosen"` // why it is pointed out; "" for most
 }
 
-// FormatMS returns a duration in ms as the scripts of pages write it: 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
+// FormatMS formats a duration in ms as the scripts of pages do: 950 ms, 14.4 s, 2 min 42 s or 1 h 5 min.
 func FormatMS(v float64) string {
 	two := func(big string, per float64, small string) string {
 		all := math.Round(v / per)
@@ -105,7 +105,7 @@ func FormatMS(v float64) string {
 	}
 }
 
-// FormatChange returns a change in ms with its sign.
+// FormatChange formats a change in ms with its sign.
 func FormatChange(v float64) string {
 	if v > 0 {
 		return "+" + FormatMS(v)

@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write assets.json.gz")
 
-// assets.json.gz has the files of assets; with -rewrite it is written.
+// assets.json.gz has the current files of assets. The flag -rewrite updates it.
 func TestAssetsArePacked(t *testing.T) {
 	entries, err := os.ReadDir("assets")
 	if err != nil {

@@ -29,7 +29,7 @@ var (
 	axeFile = flag.String("axe", "", "axe.min.js of the npm package axe-core, which checks pages for accessibility")
 )
 
-// runAxe runs axe-core on a page with all of its parts open, and notes what it finds.
+// runAxe runs axe-core on a page with all of its parts open, and stores the violations.
 const runAxe = `<script>%s</script><script>onload = async () => {
   for (const d of document.querySelectorAll("details")) d.open = true;
   await new Promise((ok) => setTimeout(ok, 200));
@@ -38,7 +38,7 @@ const runAxe = `<script>%s</script><script>onload = async () => {
   document.body.dataset.found = violations.map((v) => v.impact + " " + v.id + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " + n.failureSummary).join(" | ")).join("; ");
 };</script>`
 
-// axe-core finds nothing on a page of each kind, light and dark.
+// axe-core finds no violations on a page of each kind, light and dark.
 func TestBrowserAxe(t *testing.T) {
 	if !*browser || *axeFile == "" {
 		t.Skip("skipped: only with -browser and -axe (make browser AXE=axe.min.js)")
@@ -63,17 +63,16 @@ func TestBrowserAxe(t *testing.T) {
 	}
 }
 
-// A real browser draws every chart, light and dark, wide and narrow, and nothing
-// sticks out of the page.
+// A real browser draws every chart, light and dark, wide and narrow, and no element overflows the page.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser")
 	}
 	chromium := find(t)
 	pages := listPages(t)
-	limits := map[string]int{"scaled": 3, "sheet": 1, "plan": 3, "held": 1 + 1 + 1 + 1, "classed": 4} // curves and distributions of both runs lie over each other
+	limits := map[string]int{"scaled": 3, "sheet": 1, "plan": 3, "held": 1 + 1 + 1 + 1, "classed": 4} // curves and distributions of both runs are drawn over each other
 	logs := map[string]int{"held": 1}
-	words := map[string][]string{ // that legends and tables have before the pointer is on anything
+	words := map[string][]string{ // words in legends and tables before the pointer is over a chart
 		"sheet":   {"✗ 1 of 200 are not complete", "does not fit", "limit of p99 TTFT: 50 ms", "✕ &lt;/script&gt;"},
 		"held":    {"p99 TTFT ≤ 10 s", "✓ 100 % meet it", "TTFT by percentile, log scale", "median 137 ms, p99 227 ms", "half of them up to 137 ms", "mean 333/s, most", "mean TTFT", "✗ worse", "+50 ms to +50 ms"},
 		"classed": {"TTFT of each class by percentile", "chat p99 TTFT ≤ 200 ms", "met objectives", "batch, a &lt;/script&gt;"},
@@ -116,7 +115,7 @@ func TestBrowser(t *testing.T) {
 	}
 }
 
-// listPages returns a page of each kind by name.
+// listPages returns a page of each kind, by name.
 func listPages(t *testing.T) map[string]string {
 	t.Helper()
 	many := made(3000, 40)
@@ -147,8 +146,8 @@ func listPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// frames is a page with another in frames of four widths. It counts the labels of charts, and lists the labels that
-// overlap or leave their chart or card.
+// frames is a page that contains another page in frames of four widths. It counts the labels of charts, and lists the
+// labels that overlap or leave their chart or card.
 var frames = `<meta name="color-scheme" content="light dark"><body style="margin: 0">%s<script>
 const all = [], find = ` + labels.Find + `;
 let count = 0;
@@ -187,7 +186,8 @@ func TestBrowserLabels(t *testing.T) {
 	}
 }
 
-// Times are written alike by the scripts and in Go, in the largest units that fit, and ticks of time are round.
+// The scripts and Go format times in the same way, in the largest units that fit. Ticks of time axes are round
+// numbers.
 func TestBrowserTimes(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser")
@@ -213,7 +213,7 @@ document.body.dataset.steps = timeSteps.filter((v) => v >= 1 && v < 108001).join
 	}
 }
 
-// A page of a million requests opens within three seconds, of the real clock.
+// A page with a million requests opens within three seconds of real time.
 func TestBrowserOpensSoon(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser")
@@ -228,14 +228,14 @@ func TestBrowserOpensSoon(t *testing.T) {
 	t.Logf("%d bytes, drawn %d ms after the browser began to open them", len(text), p.ms)
 }
 
-// bare is a run without anything but its report and one request.
+// bare returns a run with only its report and one request.
 func bare() Run {
 	r := made(1, 1)
 	r.Series, r.Facts, r.Rows[0].Parts[0] = nil, nil, requests.Unknown()
 	return r
 }
 
-// slower is a run in which each first token came 50 ms later than in r.
+// slower returns the run r with each first token 50 ms later.
 func slower(r Run) Run {
 	before := slices.Clone(r.Rows)
 	for i := range r.Rows {
@@ -246,7 +246,7 @@ func slower(r Run) Run {
 	return r
 }
 
-// program is a browser. Unless real is set, it has a virtual clock, which waits for the page.
+// program is a browser. Unless real is set, it has a virtual clock that waits for the page.
 type program struct {
 	path string
 	real bool
@@ -257,14 +257,14 @@ func find(t *testing.T) program {
 	return program{path: optional.Program(t, "chromium", "--version")}
 }
 
-// drawn is what a page reports about itself.
+// drawn is the data that a page reports about itself.
 type drawn struct {
 	ms, over, limits, logs int
 	ink, text              string
 }
 
-// writeFrame writes a page that shows another in a frame of a phone's width, since no window of the browser is as
-// narrow. It prints what the inner page reports about itself.
+// writeFrame writes a page that shows another page in a frame of the width of a phone, since browser windows cannot
+// be that narrow. It prints the data that the inner page reports.
 func writeFrame(t *testing.T, file, text string, width int) string {
 	t.Helper()
 	frame := fmt.Sprintf(`<meta name="color-scheme" content="light dark"><body style="margin: 0"><iframe id="f" width="%d" height="6000" style="border: 0" srcdoc="%s"></iframe>
@@ -276,7 +276,7 @@ func writeFrame(t *testing.T, file, text string, width int) string {
 	return file
 }
 
-// open lets the browser draw a page, and wants all of its charts.
+// open draws a page in the browser, and requires all of its charts.
 func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	t.Helper()
 	said := p.dump(t, text, scheme, width)
@@ -294,7 +294,7 @@ func (p program) open(t *testing.T, text, scheme string, width int) drawn {
 	return drawn{count("ms"), count("over"), count("limits"), count("logs"), said("ink"), said("")}
 }
 
-// dump lets the browser draw a page, and returns what its body has as data; of "": its text.
+// dump draws a page in the browser, and returns the text of its body without scripts.
 func (p program) dump(t *testing.T, text, scheme string, width int) func(key string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -330,7 +330,7 @@ func (p program) dump(t *testing.T, text, scheme string, width int) func(key str
 	if err != nil {
 		t.Fatalf("%s: %v", p.path, err)
 	}
-	body, _, _ := strings.Cut(string(dom), "<script") // they stand behind what they made
+	body, _, _ := strings.Cut(string(dom), "<script") // the scripts follow the elements that they create
 	return func(key string) string {
 		if key == "" {
 			return body

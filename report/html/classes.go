@@ -8,17 +8,17 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// class is how the requests of a class fared.
+// class is the result of the requests of a class.
 type class struct {
 	Name      string            `json:"name"`
 	Requests  int               `json:"requests"`
 	Completed int               `json:"completed"`
 	Speed     float64           `json:"speed"` // answer tokens per second of the time in the cluster
-	Met       *float64          `json:"met"`   // share that met its objectives; nil: not held to any
+	Met       *float64          `json:"met"`   // share of requests that met the objectives; nil: no objectives
 	Curves    map[string]*curve `json:"curves"`
 }
 
-// listClasses returns those of a run, in the order of its report.
+// listClasses returns the classes of a run, in the order of its report.
 func listClasses(r *Run) []class {
 	names, _ := r.Report.Values()[slo.ClassesKey].(string)
 	if names == "" || len(r.Rows) == 0 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// seen is how people see a colour (linear RGB): all of it, or without one kind of cones,
-// by the matrices of Machado, Oliveira and Fernandes (2009).
+// seen returns the matrices by which people see a colour (linear RGB), with normal vision and without one kind of
+// cones, from Machado, Oliveira and Fernandes (2009).
 func seen() map[string][9]float64 {
 	return map[string][9]float64{
 		"everybody":    {1, 0, 0, 0, 1, 0, 0, 0, 1},
@@ -22,7 +22,7 @@ func seen() map[string][9]float64 {
 
 type linear [3]float64
 
-// luminance is that of WCAG.
+// luminance returns the relative luminance of WCAG.
 func (c linear) luminance() float64 { return 0.2126*c[0] + 0.7152*c[1] + 0.0722*c[2] }
 
 func (c linear) contrast(d linear) float64 {
@@ -30,7 +30,7 @@ func (c linear) contrast(d linear) float64 {
 	return (max(a, b) + 0.05) / (min(a, b) + 0.05)
 }
 
-// lab is a colour in CIE L*a*b*, in which distances are perceived differences.
+// lab returns a colour in CIE L*a*b*, where distances are perceived differences.
 func (c linear) lab(eye [9]float64) (lab [3]float64) {
 	var s linear
 	for i := range s {
@@ -48,7 +48,7 @@ func (c linear) lab(eye [9]float64) (lab [3]float64) {
 	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
-// schemes are the colours of the page by name, light and dark.
+// schemes returns the colours of the page by name, light and dark.
 func schemes(t *testing.T) map[string]map[string]linear {
 	t.Helper()
 	text, err := os.ReadFile("assets/page.css")
@@ -84,15 +84,15 @@ func schemes(t *testing.T) map[string]map[string]linear {
 	return all
 }
 
-// The colours of lines can be distinguished by people with colour blindness, and stand out from the card. The colours
-// of words are dark or light enough to be read.
+// People with colour blindness can distinguish the colours of lines, and these contrast with the card. The colours of
+// text have enough contrast to read.
 func TestColoursAreToldApart(t *testing.T) {
 	const apart, line, word = 15, 3, 4.5
 	for scheme, colours := range schemes(t) {
 		for i := range 8 {
 			a := colours[fmt.Sprint("c", i)]
 			want := float64(line)
-			if i == 1 || i == 2 || i == 4 { // words: backlogged, better, worse
+			if i == 1 || i == 2 || i == 4 { // colours of words: backlogged, better, worse
 				want = word
 			}
 			if got := a.contrast(colours["card"]); got < want {

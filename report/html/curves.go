@@ -11,13 +11,13 @@ import (
 
 // curve is the distribution of a latency in ms.
 type curve struct {
-	Quantiles []float64 `json:"q"`     // at the page's shares
+	Quantiles []float64 `json:"q"`     // values at the shares of curveQuantiles
 	Edges     []float64 `json:"edges"` // of bins of equal ratio; one more than Shares
 	Shares    []float64 `json:"share"` // of all values, by bin
 	N         int       `json:"n"`
 }
 
-// curveQuantiles are the shares at which curves are given: dense where tails are.
+// curveQuantiles returns the shares of the points of curves, dense in the tails.
 func curveQuantiles() []float64 {
 	var all []float64
 	for i := range 180 {
@@ -67,8 +67,8 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 	return c
 }
 
-// pinQuantiles puts the percentiles that the report has instead of those of a histogram, which are off by up to a bin,
-// and keeps the remaining percentiles in order with them.
+// pinQuantiles replaces percentiles of a histogram, which are off by up to a bin, with the percentiles of the report.
+// It keeps all other percentiles in increasing order.
 func (c *curve) pinQuantiles(d *collector.Distribution) {
 	if d.Max == 0 {
 		return // not known, or nothing to be off by
@@ -90,7 +90,7 @@ func (c *curve) pinQuantiles(d *collector.Distribution) {
 	}
 }
 
-// perBin is how many bins of a histogram make one of a page.
+// perBin is the number of histogram bins per bin of a page.
 const perBin = 4
 
 func ofHistogram(h *series.Histogram) *curve {

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// page is the data of a page, as its script reads it.
+// page is the data of a page for its script.
 type page struct {
 	Title string    `json:"title"`
 	Made  string    `json:"made"`
@@ -30,12 +30,12 @@ type run struct {
 	Facts   [][2]string       `json:"facts"`
 	Load    [2]string         `json:"load"`    // whether the cluster kept up, in a word and a sentence; "": not judged
 	Assumes [][2]string       `json:"assumes"` // what the result rests on
-	Held    []objective       `json:"held"`    // the objectives it was held to
-	Paired  *diff.Paired      `json:"paired"`  // against the first run; nil: not compared
+	Held    []objective       `json:"held"`    // objectives of the run
+	Paired  *diff.Paired      `json:"paired"`  // comparison with the first run; nil: not compared
 	Report  map[string]any    `json:"report"`
 	Curves  map[string]*curve `json:"curves"`
 	Classes []class           `json:"classes"` // empty: there are none
-	Mean    []float64         `json:"mean"`    // ledger of the mean request, ms; empty: none was kept
+	Mean    []float64         `json:"mean"`    // ledger of the mean request in ms; empty: no ledgers
 	Slowest []slow            `json:"slowest"`
 	Time    *overTime         `json:"time"` // nil: not recorded
 	Scaling *scaled           `json:"scaling,omitempty"`
@@ -55,7 +55,7 @@ type slow struct {
 	Holds []held    `json:"holds"`
 }
 
-// held is a request that held up another.
+// held is a request that delayed another request.
 type held struct {
 	Title string  `json:"title"`
 	MS    float64 `json:"ms"`
@@ -63,7 +63,7 @@ type held struct {
 
 const (
 	slowest = 12 // requests, and tasks, on the page
-	holders = 3  // of each of them, and hops
+	holders = 3  // maximum number of delaying requests per request, and of hops
 )
 
 // partNames returns the parts of ledgers, the front end last and only if a run has any.
@@ -80,7 +80,7 @@ func partNames(runs []Run) []string {
 	return all[:ledger.FrontEnd]
 }
 
-// newRun returns what the page has of a run, with the curves of those names.
+// newRun returns the data of a run for the page, with the named curves.
 func newRun(r *Run, curves []string) run {
 	out := run{Name: r.Name, Facts: r.Facts, Held: listObjectives(r.Report), Paired: r.Paired, Curves: newCurves(r, curves), Classes: listClasses(r), Mean: meanLedger(r.Rows)}
 	out.fillReport(r.Report)
@@ -103,8 +103,8 @@ func newRun(r *Run, curves []string) run {
 	return out
 }
 
-// fillReport takes the values of a report, and apart from them its verdict on the load and its assumptions; objectives
-// are left to listObjectives. Values in an object get separate names.
+// fillReport copies the values of a report, and separately its verdict on the load and its assumptions.
+// listObjectives returns the objectives. The values of an object get separate names.
 func (out *run) fillReport(report *collector.Report) {
 	out.Report = map[string]any{}
 	if s, ok := saturation.Read(report); ok {
@@ -142,7 +142,7 @@ func newSlow(x *explain.Run, id int) slow {
 		return s
 	}
 	for _, ms := range r.Parts {
-		if ms.Known() { // the last one may not be
+		if ms.Known() { // the last part may be missing
 			s.Parts = append(s.Parts, roundDigits(float64(ms)))
 		}
 	}
@@ -160,7 +160,7 @@ func requestTitle(r *requests.Row) string {
 	return fmt.Sprint(r.ID)
 }
 
-// meanLedger is where the time of all finished requests went, on average.
+// meanLedger returns the mean ledger of all finished requests.
 func meanLedger(rows []requests.Row) []float64 {
 	sums, n := make([]float64, ledger.FrontEnd), 0
 	for i := range rows {
@@ -187,7 +187,7 @@ func meanLedger(rows []requests.Row) []float64 {
 	return sums
 }
 
-// roundDigits keeps five digits, and all before the point.
+// roundDigits rounds a number to five digits, or to a whole number.
 func roundDigits(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0

@@ -11,15 +11,14 @@ import (
 // objective is a limit on a latency, and its result.
 type objective struct {
 	Title string `json:"title"`
-	// Curve is the distribution that it limits: ttft, itl, tpot, ttst or e2e; "": none.
+	// Curve is the distribution that the objective limits: ttft, itl, tpot, ttst or e2e; "": none.
 	Curve string `json:"curve"`
-	// Share is where on the curve it limits the value, as 0.99 for p99; -1 where that is
-	// no point of the curve.
+	// Share is the point of the curve that the objective limits, as 0.99 for p99; -1: not a point of the curve.
 	Share float64 `json:"share"`
 	Limit float64 `json:"limit"` // ms
-	Each  bool    `json:"each"`  // it limits each request, and Value is the share that meets it
+	Each  bool    `json:"each"`  // the objective limits each request, and Value is the share of requests that meet it
 	Value float64 `json:"value"` // otherwise that of the statistic, ms
-	Want  float64 `json:"want"`  // share that is to meet it, where it limits each request
+	Want  float64 `json:"want"`  // required share of requests, for an objective that limits each request
 	Met   bool    `json:"met"`
 	Class string  `json:"class"` // of its requests; "": all
 }
@@ -54,7 +53,7 @@ func listObjectives(report *collector.Report) []objective {
 	return all
 }
 
-// shareOfStatistic returns where a statistic is on a curve by shares.
+// shareOfStatistic returns the share of a statistic on a curve. ok is false if it is not a point of the curve.
 func shareOfStatistic(name string) (share float64, ok bool) {
 	share, ok = map[string]float64{
 		"min": 0, "median": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p98": 0.98, "p99": 0.99, "p99.9": 0.999, "max": 1,
@@ -62,7 +61,7 @@ func shareOfStatistic(name string) (share float64, ok bool) {
 	return share, ok
 }
 
-// curveNames are the latencies that are drawn of runs: three, and the latencies of the objectives of any run.
+// curveNames returns the latencies that the page draws: three latencies, and those of the objectives of any run.
 func curveNames(runs []Run) []string {
 	names := []string{"ttft", "itl", "e2e"}
 	for i := range runs {
@@ -75,7 +74,7 @@ func curveNames(runs []Run) []string {
 	return names
 }
 
-// valueOf returns the latency of a request that a curve is of.
+// valueOf returns the function that returns a request's latency of a curve.
 func valueOf(curve string) func(*requests.Row) requests.MS {
 	all := requests.Metrics()
 	if i := slices.IndexFunc(all, func(m requests.Metric) bool { return m.Name == curve }); i >= 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/replay-llm/replay/report/series"
 )
 
-// overTime is a run over time. Lists have a number per bin.
+// overTime holds the values of a run over time. Lists have one number per time bin.
 type overTime struct {
 	BinS       float64   `json:"bin_s"`
 	Arrived    []float64 `json:"arrived"`  // requests/s
@@ -27,11 +27,11 @@ type worker struct {
 	Requests int       `json:"requests"`
 	Passes   int       `json:"passes"`
 	Tokens   int       `json:"tokens"`
-	Busy     float64   `json:"busy"`    // share of the time up to the last bin
+	Busy     float64   `json:"busy"`    // busy share of the time up to the last bin
 	Prefill  float64   `json:"prefill"` // share of it
 	Reused   float64   `json:"reused"`  // share of the prompt tokens
-	KV       []float64 `json:"kv"`      // share of the blocks that is held
-	Reuse    []float64 `json:"reuse"`   // share of the prompt tokens, so far
+	KV       []float64 `json:"kv"`      // share of the KV blocks in use
+	Reuse    []float64 `json:"reuse"`   // reused share of the prompt tokens so far
 }
 
 func newOverTime(f *series.File) *overTime {

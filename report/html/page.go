@@ -48,15 +48,15 @@ type Run struct {
 	Report *collector.Report
 	Rows   []requests.Row
 	Series *series.File // nil: nothing is drawn over time
-	Faults []float64    // ms, when something went wrong
-	// Scaling is the acts of the autoscalers; nil: there are none.
+	Faults []float64    // times of faults, in ms
+	// Scaling holds the actions of the autoscalers; nil: none.
 	Scaling *scaling.Study
 	Tasks   *tasks.Study // nil: its requests are no tasks
-	Log     *ledger.Log  // nil: unknown which requests computed prompts when
+	Log     *ledger.Log  // the passes that computed each prompt; nil: unknown
 	Paired  *diff.Paired // against the first run; nil: not compared
 }
 
-// Page is what the page has besides the runs.
+// Page is the content of the page in addition to the runs.
 type Page struct {
 	Title string
 	Made  time.Time // zero: not said
@@ -78,15 +78,15 @@ func Write(w io.Writer, p Page, runs []Run) error {
 type framed struct {
 	title   string
 	scripts []string // that draw its data
-	parts   string   // what the scripts find besides the data
-	alone   bool     // it is a file that forbids itself to load anything
-	head    string   // what stands in its head in addition to that of all pages
+	parts   string   // content for the scripts in addition to the data
+	alone   bool     // the page is a file with a policy against loading any resource
+	head    string   // content of the head of the page in addition to that of all pages
 	styles  []string // in addition to that of all pages
 }
 
 // writePage writes a page of data.
 func writePage(w io.Writer, f *framed, data any) error {
-	text, err := json.Marshal(data) // escapes <, > and &, so that nothing ends the script
+	text, err := json.Marshal(data) // escapes <, > and &, so that no text can end the script element
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func readAssets() (map[string]string, error) {
 	return all, err
 }
 
-// fillFrame writes frame with the texts of {{MARK}} in the places of the marks.
+// fillFrame writes frame with {{MARK}} replaced by the text of each mark.
 func fillFrame(w io.Writer, frame string, inside map[string]string) error {
 	for {
 		before, rest, found := strings.Cut(frame, "{{")
@@ -142,15 +142,15 @@ func fillFrame(w io.Writer, frame string, inside map[string]string) error {
 	}
 }
 
-// DrawnOf returns what the page has of a run, to be written as JSON.
+// DrawnOf returns the data of a run for the page, for writing as JSON.
 func DrawnOf(r *Run) any {
 	return newRun(r, curveNames([]Run{*r}))
 }
 
-// noIcon keeps browsers from asking a server for the icon of its pages.
+// noIcon prevents browsers from requesting an icon from the server.
 const noIcon = `<link rel="icon" href="data:,">` + "\n"
 
-// explorerScripts returns the scripts of the explorer, which asks a backend.
+// explorerScripts returns the scripts of the explorer, with the script of a backend.
 func explorerScripts(backend string) []string {
 	return []string{"charts.js", backend, "knobs.js", "screen.js", "answer.js", "smallest.js", "sweep.js", "explore.js"}
 }

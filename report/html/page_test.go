@@ -21,7 +21,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// made is a run with some number of requests on some number of workers.
+// made returns a run with n requests on a number of workers.
 func made(n, workers int) Run {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	s, rows := series.New(), make([]requests.Row, n)
@@ -60,7 +60,7 @@ func written(t *testing.T, runs ...Run) string {
 	return b.String()
 }
 
-// A page needs nothing from elsewhere, and names cannot break out of their place.
+// A page loads no external resource, and names with markup are escaped.
 func TestPageIsSelfContained(t *testing.T) {
 	text := written(t, made(200, 3), made(200, 3))
 	for _, bad := range []string{`src=`, `href=`, `@import`, `url(`, `fetch(`, `XMLHttpRequest`, `{{`, `<b>`, `<"runs">`} {
@@ -81,8 +81,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// A page shows what a result rests on and whether the cluster kept up, in words, and no
-// object as a value.
+// A page shows the assumptions of a result and the state of the load in words. No value is shown as an object.
 func TestPageHasAssumptionsAndVerdict(t *testing.T) {
 	r := made(10, 1)
 	r.Report.Add(
@@ -108,7 +107,7 @@ func TestPageHasAssumptionsAndVerdict(t *testing.T) {
 	}
 }
 
-// madeWith is a run with objectives: on all requests, and on each of them.
+// madeWith returns a run with objectives, for all requests together and for each request.
 func madeWith(t *testing.T, n int, objectives string) Run {
 	t.Helper()
 	r := made(n, 4)
@@ -121,8 +120,8 @@ func madeWith(t *testing.T, n int, objectives string) Run {
 	return r
 }
 
-// A page has the objectives of its runs, with where they are in its charts, and draws the
-// latencies that they are about; the table of values does not repeat them.
+// A page has the objectives of its runs with their points on the charts, and draws the latencies of the objectives.
+// The table of values does not repeat them.
 func TestPageHasObjectives(t *testing.T) {
 	r := madeWith(t, 400, "p99:ttft=200ms,median:ttft=1s,itl=1us,e2e=10s")
 	curves := curveNames([]Run{made(3, 1), r})
@@ -150,7 +149,7 @@ func TestPageHasObjectives(t *testing.T) {
 	}
 }
 
-// A million requests on very many workers fit in 5 MB.
+// A page with a million requests on many workers has at most 5 MB.
 func TestPageStaysSmall(t *testing.T) {
 	const most = 5_000_000
 	requests := long.Cases(100_000, 1_000_000)
@@ -162,7 +161,7 @@ func TestPageStaysSmall(t *testing.T) {
 	}
 }
 
-// The percentiles of a curve are those of the report, which the page has next to it.
+// The percentiles of a curve equal those of the report on the same page.
 func TestQuantilesAreTheReports(t *testing.T) {
 	r := made(5000, 2)
 	h := &r.Series.Gaps
@@ -213,8 +212,8 @@ func madeClassed(t *testing.T) Run {
 	return r
 }
 
-// A page has the classes of a run with separate curves, and their objectives next to these; the table of values leaves
-// them out.
+// A page has the classes of a run with separate curves, and their objectives next to them. The table of values does
+// not contain them.
 func TestPageHasClasses(t *testing.T) {
 	r := madeClassed(t)
 	got := newRun(&r, curveNames([]Run{r}))

@@ -2,7 +2,7 @@ package html
 
 import "github.com/replay-llm/replay/report/scaling"
 
-// scaled is what the autoscalers of a run did.
+// scaled holds the actions of the autoscalers of a run.
 type scaled struct {
 	Goal   string       `json:"goal"`
 	Missed [5]int       `json:"missed"` // all requests, requests that missed the goal, while growing, after shrinking, else
@@ -10,7 +10,7 @@ type scaled struct {
 	Acts   []scalingAct `json:"acts"`
 }
 
-// scaledPool is how many workers of a pool there were, from each instant on.
+// scaledPool holds the number of workers of a pool over time.
 type scaledPool struct {
 	Name     string    `json:"name"`
 	At       []float64 `json:"at"` // s
@@ -33,7 +33,7 @@ type scalingAct struct {
 	E2E      float64 `json:"e2e"`
 }
 
-// newScaled returns what the page has of a study; endMS is when the run ended.
+// newScaled returns the data of a study for the page; endMS is the end of the run.
 func newScaled(s *scaling.Study, endMS float64) *scaled {
 	out := &scaled{Goal: s.Goal, Missed: [5]int{s.Requests, s.Missed, s.MissedGrowing, s.MissedShrinking, s.MissedElse}}
 	for _, z := range s.Workers {

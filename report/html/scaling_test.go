@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/report/scaling"
 )
 
-// scaledRun returns a run in which autoscalers acted.
+// scaledRun returns a run with actions of autoscalers.
 func scaledRun() Run {
 	r := made(2000, 4)
 	s := &scaling.Study{Goal: "p99 TTFT at most 50 ms, and no request lost", Requests: 2000, Missed: 310, MissedGrowing: 200, MissedShrinking: 60, MissedElse: 50}
@@ -21,7 +21,7 @@ func scaledRun() Run {
 	return r
 }
 
-// The page has each pool up to the end of the run, and what each act cost.
+// The page has each pool up to the end of the run, and the cost of each action.
 func TestScaled(t *testing.T) {
 	r := scaledRun()
 	x := newScaled(r.Scaling, 9000)

@@ -19,26 +19,25 @@ type SheetPage struct {
 type SheetTable struct {
 	Title string `json:"title"`
 	*table.Table
-	// X and Y are the columns that the chart shows first, By the one that colours
-	// it; "": none.
+	// X and Y are the columns that the chart shows at first. By is the column that colours the points; "": none.
 	X  string `json:"x"`
 	Y  string `json:"y"`
 	By string `json:"by"`
-	// Few are the columns that are shown first, behind all that are settings.
+	// Few are the columns that are shown at first, after all columns of settings.
 	Few []string `json:"few"`
-	// Mark is a column: the values in Marked are drawn in separate shapes, and all other values, which are Rest, as
-	// discs; "": none.
+	// Mark is the column that selects the shapes of points: each value in Marked has a separate shape, and all other
+	// values (Rest) are discs; "": none.
 	Mark   string `json:"mark,omitempty"`
 	Marked []Mark `json:"marked,omitempty"`
 	Rest   string `json:"rest,omitempty"`
-	// Keyed reports that the rows are values of reports: the first column has their keys, a, b and change their values. The
-	// table has no chart.
+	// Keyed reports whether the rows are values of reports. Then the first column has their keys, and the columns a,
+	// b and change have their values. The table has no chart.
 	Keyed bool `json:"keyed,omitempty"`
-	// Limits are lines in the chart, by the columns they are about.
+	// Limits are lines in the chart, by column.
 	Limits map[string]float64 `json:"limits,omitempty"`
 }
 
-// Mark is a value and its text in a legend.
+// Mark is a value and its text in the legend.
 type Mark struct {
 	Value string `json:"value"`
 	Means string `json:"means"`
@@ -54,8 +53,8 @@ func WriteSheet(w io.Writer, p *SheetPage) error {
 	return writePage(w, &framed{title: p.Title, scripts: []string{"answer.js", "sheet.js"}}, data)
 }
 
-// fillGaps makes lists out of nothing, and leaves the choice to the first columns of
-// numbers where t has none of the names.
+// fillGaps replaces nil lists with empty lists. If t does not name the columns of the chart, it selects the first
+// numeric columns.
 func (t *SheetTable) fillGaps() {
 	t.Few = append([]string{}, t.Few...)
 	t.Table = t.Clone()

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// sheetText returns a page of one table of this number of rows.
+// sheetText returns a page of one table with this number of rows.
 func sheetText(t *testing.T, rows int) string {
 	t.Helper()
 	made := &table.Table{Columns: []table.Column{
@@ -31,7 +31,7 @@ func sheetText(t *testing.T, rows int) string {
 	return b.String()
 }
 
-// A page holds its rows, no matter what is in them, and needs nothing else.
+// A page contains its rows, for any text in them, and loads no external resource.
 func TestSheet(t *testing.T) {
 	text := sheetText(t, 6)
 	_, data, _ := strings.Cut(text, `id="data">`)
@@ -59,7 +59,7 @@ func TestSheet(t *testing.T) {
 	sheetText(t, 0)
 }
 
-// answerText is a page of a plan with two objectives.
+// answerText returns a page of a plan with two objectives.
 func answerText(t *testing.T) string {
 	t.Helper()
 	a := &Answer{
@@ -81,7 +81,7 @@ func answerText(t *testing.T) string {
 	return b.String()
 }
 
-// The page of a plan has its answer as data, and asks for nothing from elsewhere.
+// The page of a plan has its answer as data, and loads no external resource.
 func TestAnswer(t *testing.T) {
 	text := answerText(t)
 	_, data, _ := strings.Cut(text, `id="data">`)

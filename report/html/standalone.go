@@ -12,18 +12,18 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Simulator is what a page needs that answers its questions itself.
+// Simulator is the simulator of a page that answers its questions without a server.
 type Simulator struct {
 	Packed   []byte // the program for the browser, WebAssembly packed by gzip
 	Glue     string // wasm_exec.js of the Go release that built it
 	Licenses string // of both
 }
 
-// StandaloneLayout is the version of what such a page begins with.
+// StandaloneLayout is the version of the initial data of such a page.
 const StandaloneLayout = 1
 
-// WriteStandalone writes the page with the settings and the simulator in it; data is its initial content. It needs no
-// server and reaches none: its own policy forbids it to.
+// WriteStandalone writes the page with the settings and the simulator; data is its initial content. The page needs no
+// server, and its content security policy forbids requests.
 func WriteStandalone(w io.Writer, data any, s Simulator) error {
 	assets, err := readAssets()
 	if err != nil {
@@ -41,8 +41,8 @@ func WriteStandalone(w io.Writer, data any, s Simulator) error {
 	return writePage(w, &framed{title: "replay explorer", scripts: explorerScripts("local.js"), styles: []string{"explore.css"}, parts: parts.String(), alone: true}, data)
 }
 
-// policyAlone is the policy of the content of a page in a file: its own scripts run, the
-// simulator in a worker, and nothing is loaded.
+// policyAlone returns the content security policy of a page in a file: its scripts run, the simulator runs in a
+// worker, and no resource is loaded.
 func policyAlone(scripts ...string) string {
 	var hashes []string
 	for _, text := range scripts {
@@ -58,7 +58,7 @@ const (
 	dataEnd   = `</script>`
 )
 
-// cutData returns what is before and after the data of a page, and the data.
+// cutData returns the text before the data of a page, the data, and the text after it.
 func cutData(page []byte) (before, data, after []byte, err error) {
 	at := bytes.Index(page, []byte(dataBegin))
 	if at < 0 || !bytes.Contains(page, []byte(`id="simulator"`)) {
@@ -72,7 +72,7 @@ func cutData(page []byte) (before, data, after []byte, err error) {
 	return page[:at], page[at : at+n], page[at+n:], nil
 }
 
-// ReadStandalone reads what a page that WriteStandalone wrote begins with.
+// ReadStandalone reads the initial data of a page that WriteStandalone has written.
 func ReadStandalone(page []byte, data any) error {
 	_, text, _, err := cutData(page)
 	if err != nil {
@@ -81,7 +81,7 @@ func ReadStandalone(page []byte, data any) error {
 	return json.Unmarshal(text, data)
 }
 
-// ReplaceData writes a page that WriteStandalone wrote, with other data to begin with.
+// ReplaceData writes a page that WriteStandalone has written, with other initial data.
 func ReplaceData(w io.Writer, page []byte, data any) error {
 	before, _, after, err := cutData(page)
 	if err != nil {

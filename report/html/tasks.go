@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/tasks"
 )
 
-// tasked is how long the tasks of a run took.
+// tasked holds the durations of the tasks of a run.
 type tasked struct {
 	Tasks     int        `json:"tasks"`
 	Completed int        `json:"completed"`
@@ -28,7 +28,7 @@ type slowTask struct {
 	Longest  []held     `json:"longest"` // of the hops
 }
 
-// newTasked returns what the page has of a run's tasks.
+// newTasked returns the data of a run's tasks for the page.
 func newTasked(s *tasks.Study) *tasked {
 	out := &tasked{Tasks: len(s.Tasks), Slowest: []slowTask{}}
 	for i := range s.Tasks {
@@ -53,17 +53,17 @@ func newTasked(s *tasks.Study) *tasked {
 	return out
 }
 
-// listParts returns parts in the order of the page.
+// listParts returns the parts in the order of the page.
 func listParts(p *tasks.Parts) [5]float64 {
 	return [5]float64{roundDigits(p.Wait), roundDigits(p.Tool), roundDigits(p.Queue), roundDigits(p.Prefill), roundDigits(p.Decode)}
 }
 
-// lengthOf returns the ms of a hop.
+// lengthOf returns the duration of a hop in ms.
 func lengthOf(h *tasks.Hop) float64 {
 	return h.Parts.Wait + h.Parts.Tool + h.Parts.Queue + h.Parts.Prefill + h.Parts.Decode
 }
 
-// longestHops returns the longest hops of a path, the longest first and of equal ones the earlier.
+// longestHops returns the longest hops of a path, the longest first. Equal hops keep their order.
 func longestHops(path []tasks.Hop) []tasks.Hop {
 	sorted := slices.Clone(path)
 	stable.Sort(sorted, func(a, b tasks.Hop) int { return cmp.Compare(lengthOf(&b), lengthOf(&a)) })

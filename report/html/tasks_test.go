@@ -8,7 +8,8 @@ import (
 	"github.com/replay-llm/replay/report/tasks"
 )
 
-// taskedRun is a run of 20 tasks, each slower than the one before, of which the first is not completed.
+// taskedRun returns a run of 20 tasks. Each task is slower than the one before it, and the first task is not
+// completed.
 func taskedRun() Run {
 	r := made(400, 4)
 	s := &tasks.Study{}
@@ -30,8 +31,8 @@ func taskedRun() Run {
 	return r
 }
 
-// The page has the slowest tasks, the slowest first, with the parts of their critical paths, which sum to the
-// latency, and the longest hops; one that is not completed is only counted.
+// The page has the slowest tasks, the slowest first. Each has the parts of its critical path, which sum to the
+// latency, and its longest hops. A task that is not completed is only counted.
 func TestTasked(t *testing.T) {
 	r := taskedRun()
 	x := newTasked(r.Tasks)
