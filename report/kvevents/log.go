@@ -1,5 +1,5 @@
-// Package kvevents writes what happens in the KV caches of a replay as engines announce it, a line of JSON
-// per event. The names are those of replay kv-tail --json, which does so of a real engine.
+// Package kvevents writes the KV cache events of a replay as engines publish them, one line of JSON per event. The
+// names equal those of replay kv-tail --json, which prints the events of a real engine.
 package kvevents
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Log observes a replay with engines that report events, and writes them.
+// Log observes a replay with engines that report KV events, and writes these events.
 type Log struct {
 	harness.NoObserver
 	out *bufio.Writer
@@ -82,7 +82,7 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 
 func formatHash(h uint64) string { return fmt.Sprintf("%016x", h) }
 
-// Close writes what is left.
+// Close writes buffered events.
 func (l *Log) Close() error {
 	if l.err != nil {
 		return l.err

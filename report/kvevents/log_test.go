@@ -13,13 +13,13 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Each removed block was stored before, by the same worker, and at most the number of blocks is cached. Times do not
-// change when events are reported.
+// Each removed block was stored before by the same worker, and the number of cached blocks never exceeds the
+// capacity. The events do not change the times of the replay.
 func TestEventsAddUp(t *testing.T) {
 	const blocks = 40
 	for engine, own := range map[string]string{
 		"vllm": `"scheduler_profile":"vllm-0.32","max_num_batched_tokens":512`, "sglang": `"scheduler_profile":"sglang-0.5.23","max_num_batched_tokens":512`,
-		"trtllm": `"trtllm":{"enable_partial_reuse":false}`, // blocks that a prompt takes over are not announced
+		"trtllm": `"trtllm":{"enable_partial_reuse":false}`, // blocks that a prompt takes over would be removed without an event
 	} {
 		args, err := engineargs.Parse([]byte(`{"engine_type":"`+engine+`","num_gpu_blocks":40,"block_size":16,`+own+`}`), engineargs.Options{})
 		if err != nil {
@@ -84,7 +84,7 @@ func checkLines(t *testing.T, engine string, out *bytes.Buffer, blocks int) {
 	}
 }
 
-// A full disk is an error, and the first one counts.
+// A full disk is an error. The log keeps the first error.
 func TestFullDisk(t *testing.T) {
 	log := kvevents.New(full{})
 	p := scheduler.Pass{Events: []scheduler.KVEvent{{Removed: make([]uint64, 10_000)}}}

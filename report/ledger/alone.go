@@ -5,19 +5,19 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Engine is what the time of a decode step depends on.
+// Engine holds the properties of an engine on which the time of a decode step depends.
 type Engine struct {
 	Clock  timing.Clock
 	Blocks int  // KV blocks of the pool
-	Block  int  // tokens of a block
+	Block  int  // tokens per block
 	Whole  bool // blocks count as a whole, however few of their tokens are taken
 
-	// sums[n] is the time of the tokens after contexts of 0 to n-1 tokens together, ms; or of 0 to n·Block tokens, if
-	// each token after the n-th block takes steps[n].
+	// sums[n] is the total time of the tokens after contexts of 0 to n-1 tokens, in ms. If each token after the n-th
+	// block takes steps[n], sums[n] is the total for contexts of 0 to n·Block tokens.
 	sums, steps []float64
 }
 
-// NewEngine is the engine of the given arguments.
+// NewEngine returns the engine of the given arguments.
 func NewEngine(a *engineargs.Args) (*Engine, error) {
 	model, err := a.PassTimes.Load()
 	if err != nil {
@@ -29,7 +29,7 @@ func NewEngine(a *engineargs.Args) (*Engine, error) {
 	}, nil
 }
 
-// Alone returns the time to decode tokens after a context of input tokens, one by one and with no other request on the
+// Alone returns the time to decode tokens after a context of input tokens, one by one, if no other request is on the
 // engine, in ms.
 func (e *Engine) Alone(input, tokens int) float64 {
 	if e.Whole && !e.Clock.Model.ByContext() {
@@ -44,8 +44,9 @@ func (e *Engine) Alone(input, tokens int) float64 {
 	return e.sums[input+tokens] - e.sums[input]
 }
 
-// decodeBlockSums is the time of the tokens after contexts of 0 to n-1 tokens together, if a step depends on the number
-// of blocks alone. The step after a context of none is alone; those after 1 to Block tokens are alike, and so on.
+// decodeBlockSums returns the total time of the tokens after contexts of 0 to n-1 tokens, if a step depends only on
+// the number of blocks. The contexts of 1 to Block tokens have equal steps, and so on. The context of 0 tokens is
+// separate.
 func (e *Engine) decodeBlockSums(n int) float64 {
 	if n == 0 {
 		return 0
@@ -63,7 +64,7 @@ func (e *Engine) decodeBlockSums(n int) float64 {
 	return e.sums[blocks] + float64(float64(n-1-blocks*e.Block)*e.steps[blocks])
 }
 
-// decodeStepMS is the time of the token after a context of n tokens, in ms.
+// decodeStepMS returns the time of the token after a context of n tokens, in ms.
 func (e *Engine) decodeStepMS(n int) float64 {
 	active := n
 	if e.Whole {

@@ -7,12 +7,12 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// byContext is a model that claims to read the context, and does not.
+// byContext is a timing model that claims to depend on the context and does not.
 type byContext struct{ timing.Polynomial }
 
 func (byContext) ByContext() bool { return true }
 
-// The steps of a block read once equal those read one by one.
+// The sums by block equal the sums of single steps.
 func TestAloneByBlocks(t *testing.T) {
 	for _, block := range []int{1, 2, 16, 512} {
 		fast := &Engine{Clock: timing.Clock{Model: timing.Polynomial{}}, Blocks: 64, Block: block, Whole: true}

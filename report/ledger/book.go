@@ -15,28 +15,28 @@ import (
 // of a request is what was added while it had a place. So a pass costs as much as it has admissions, prompts and first
 // and last tokens.
 type Book struct {
-	engines  []*Engine                   // of the stages: one, or prefill and decode
-	mixed    []*Engine                   // of the workers of the first stage, where they differ, the last for all further ones
-	prefill  harness.PerWorker[sim.Time] // done so far, in ms
+	engines  []*Engine                   // by stage: one, or prefill and decode
+	mixed    []*Engine                   // by worker of the first stage, if they differ; the last engine is for all further workers
+	prefill  harness.PerWorker[sim.Time] // prefill time so far, in ms
 	accounts sliding.List[account]
 	work     *Log
-	fronted  bool                    // some request was in a front end
+	fronted  bool                    // a request was in a front end
 	firsts   map[sim.RequestID]Entry // ledgers up to the first token; nil unless kept
 }
 
-// phase is where a request is.
+// phase is the state of a request.
 type phase uint8
 
 const (
 	coming  phase = iota // not placed on a worker
-	queued               // in an engine's queue for the first time
-	seated               // has a place in an engine
-	lost                 // had a place
-	handed               // its KV cache is on its way
+	queued               // in the queue of an engine, before its first admission
+	seated               // has a seat in an engine
+	lost                 // was preempted or left its worker
+	handed               // its KV cache is in transfer
 	settled              // has its last token
 )
 
-// account is the ledger of one request in the making.
+// account is the unfinished ledger of one request.
 type account struct {
 	entry  Entry
 	since  sim.Time // up to here the parts are known
@@ -48,8 +48,8 @@ type account struct {
 	ever   bool // it has lost its place before
 }
 
-// NewBook returns a book for a cluster of the given stages: one, or prefill and decode. With a log, it notes there
-// which requests computed prompts when.
+// NewBook returns a book for a cluster of the given stages: one, or prefill and decode. With a log, the book records
+// in it the passes that computed each prompt.
 func NewBook(work *Log, engines ...*Engine) *Book {
 	return &Book{engines: engines, work: work}
 }
@@ -57,26 +57,25 @@ func NewBook(work *Log, engines ...*Engine) *Book {
 // SetEngines gives the workers of the first stage different engines.
 func (b *Book) SetEngines(engines []*Engine) { b.mixed = engines }
 
-// KeepFirsts keeps the ledgers of requests up to their first tokens too.
+// KeepFirsts makes the book also keep the ledgers up to the first tokens.
 func (b *Book) KeepFirsts() { b.firsts = map[sim.RequestID]Entry{} }
 
-// First returns the ledger of a request up to its first token. Its parts sum to the TTFT. All time of decode parts is in
-// Stretched. It reports false when the request has no token, or such ledgers are not kept.
+// First returns the ledger of a request up to its first token. Its parts sum to the TTFT. All time of decode parts is
+// in Stretched. The second result is false if the request has no token, or if such ledgers are not kept.
 func (b *Book) First(id sim.RequestID) (Entry, bool) {
 	e, ok := b.firsts[id]
 	return e, ok
 }
 
-// Grow makes room for this number of requests.
+// Grow reserves memory for this number of requests.
 func (b *Book) Grow(requests int) {
 	b.accounts.Grow(requests)
 }
 
-// Drop forgets the requests before one: they are not needed any more.
+// Drop removes the accounts of all requests with smaller ids.
 func (b *Book) Drop(before sim.RequestID) { b.accounts.Drop(int(before)) }
 
-// Entry is the ledger of a request. It reports false when the request has not
-// finished.
+// Entry returns the ledger of a request. The second result is false if the request has not finished.
 func (b *Book) Entry(id sim.RequestID) (Entry, bool) {
 	if int(id) >= b.accounts.Len() {
 		return Entry{}, false
@@ -85,7 +84,8 @@ func (b *Book) Entry(id sim.RequestID) (Entry, bool) {
 	return a.entry, a.phase == settled
 }
 
-// FrontEnd returns how long a request that has arrived was in the front end. It reports false where none was in any.
+// FrontEnd returns the time that a request was in the front end before it arrived. The second result is false if no
+// request was in a front end.
 func (b *Book) FrontEnd(id sim.RequestID) (ms float64, ok bool) {
 	if !b.fronted {
 		return 0, false
@@ -96,7 +96,7 @@ func (b *Book) FrontEnd(id sim.RequestID) (ms float64, ok bool) {
 // Arrived opens the account of q.
 func (b *Book) Arrived(q *sim.Request, at sim.Time) {
 	a := account{since: at, input: int32(q.InputTokens)}
-	if ms := q.Arrived - at; ms > 0 { // in real time it may come late
+	if ms := q.Arrived - at; ms > 0 { // in real time the arrival may be late
 		b.fronted = true
 		a.addPart(FrontEnd, ms)
 		a.since = q.Arrived
@@ -104,7 +104,7 @@ func (b *Book) Arrived(q *sim.Request, at sim.Time) {
 	b.accounts.Append(a)
 }
 
-// Routed counts the time up to a placement. Round robin places at once: the time before the placement is a wait for the
+// Routed records the end of the time in the router. Round robin routes immediately: the time before is a wait for the
 // engine.
 func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 	a := b.accounts.At(int(p.Request.ID))
@@ -118,25 +118,25 @@ func (b *Book) Routed(_ scheduler.Role, at sim.Time, p *router.Placement) {
 	a.phase = queued
 }
 
-// Handoff counts the transfer of a KV cache from prefill to decode.
+// Handoff adds the transfer of a KV cache from prefill to decode.
 func (b *Book) Handoff(id sim.RequestID, from, to sim.Time) {
 	a := b.accounts.At(int(id))
 	if from > a.since {
-		a.addPart(Router, from-a.since) // it waited for a decode worker
+		a.addPart(Router, from-a.since) // the wait for a decode worker
 	}
 	a.addPart(Transfer, to-from)
 	a.since = to
 }
 
-// Left takes a request off its worker. The time until it has a place again is that of a
-// preemption; and so is all of its time before, if it begins again.
+// Left removes a request from its worker. The time until its next seat counts as recomputation. If the request begins
+// again from its prompt, its earlier time counts as recomputation, too.
 func (b *Book) Left(d *harness.Departure) {
 	a := b.accounts.At(int(d.Request))
 	switch {
 	case a.phase == seated:
 		a.leavePlace(d.At, *b.prefill.At(d.Stage, d.Worker))
 	case a.phase == handed:
-		a.addPart(Transfer, d.At-a.since) // what was still to come of it
+		a.addPart(Transfer, d.At-a.since) // subtract the part of the transfer after the departure
 	case a.ever:
 		a.addPart(Recompute, d.At-a.since)
 	default:
@@ -152,8 +152,8 @@ func (b *Book) Left(d *harness.Departure) {
 	a.since, a.phase, a.ever = d.At, lost, true
 }
 
-// Pass counts a pass. Admitted requests get their place at its start, before the worker's prefill of this pass;
-// preempted requests have lost it from the start.
+// Pass records a pass. Admitted requests get their seats at its start, before the prefill part of this pass.
+// Preempted requests have lost their seats before the start.
 func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	prefill := b.prefill.At(stage, w)
 	for i := range p.Admitted {
@@ -179,7 +179,7 @@ func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// chargePrefill counts the prefill part of a pass for the requests with tokens in it.
+// chargePrefill adds the prefill part of a pass to the requests with prompt tokens in it.
 func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass, ms sim.Time) {
 	for i := range p.Detail.Work {
 		a := b.accounts.At(int(p.Detail.Work[i].Request))
@@ -198,7 +198,7 @@ func (b *Book) chargePrefill(stage scheduler.Role, w sim.WorkerID, p *scheduler.
 	}
 }
 
-// closeAccount closes the account of a stage, and of the request when it is the last.
+// closeAccount closes the account of a stage. After the last stage it closes the account of the request.
 func (b *Book) closeAccount(stage scheduler.Role, w sim.WorkerID, m *scheduler.Mark, at, prefill sim.Time) {
 	a := b.accounts.At(int(m.Request))
 	a.leavePlace(at, prefill)
@@ -217,7 +217,7 @@ func (b *Book) closeAccount(stage scheduler.Role, w sim.WorkerID, m *scheduler.M
 	}
 }
 
-// takePlace begins a time with a place on a worker.
+// takePlace records that the request gets a seat on a worker.
 func (a *account) takePlace(at, prefill sim.Time) {
 	switch a.phase {
 	case queued:
@@ -230,8 +230,7 @@ func (a *account) takePlace(at, prefill sim.Time) {
 	a.since, a.before, a.own, a.phase = at, prefill, 0, seated
 }
 
-// leavePlace ends a time with a place: what others' prefill and the decode parts took
-// of it.
+// leavePlace divides a time with a seat between the prefill of other requests and the decode parts.
 func (a *account) leavePlace(at, prefill sim.Time) {
 	others := (prefill - a.before - a.own).Max0()
 	decode := (at - a.since - a.own - others).Max0()
@@ -240,7 +239,7 @@ func (a *account) leavePlace(at, prefill sim.Time) {
 	a.since = at
 }
 
-// entryAt returns the ledger of a request with a place at an instant.
+// entryAt returns the ledger of a request with a seat, at a given time.
 func (a account) entryAt(at, prefill sim.Time) Entry {
 	if a.phase == seated {
 		a.leavePlace(at, prefill)
@@ -249,7 +248,7 @@ func (a account) entryAt(at, prefill sim.Time) Entry {
 	return a.entry
 }
 
-// losePlace takes the place away.
+// losePlace records that the request loses its seat.
 func (a *account) losePlace(at, prefill sim.Time) {
 	if a.phase == seated {
 		a.leavePlace(at, prefill)

@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A request waits, computes its prompt, loses its place, comes back, and decodes together with another.
+// A request waits, computes its prompt, is preempted, returns, and decodes together with another request.
 func TestBook(t *testing.T) {
 	engine := &ledger.Engine{Clock: timing.Clock{Model: steady{}}, Blocks: 100, Block: 10}
 	b := ledger.NewBook(nil, engine)
@@ -37,9 +37,9 @@ func TestBook(t *testing.T) {
 	// 12..22: the second computes 7 ms, both decode in 3 ms.
 	pass(scheduler.Pass{Start: 12, End: 22, Admitted: []scheduler.Admission{{Request: 1}}, Marks: []scheduler.Mark{{Request: 1, First: true, Tokens: 1}}},
 		scheduler.Detail{PrefillEnd: 19, Work: []scheduler.Work{{Request: 1, Prompt: 20}}})
-	// 22..28: the second has lost its place; the first decodes alone, 3 passes.
+	// 22..28: the second is preempted; the first decodes alone, 3 passes.
 	pass(scheduler.Pass{Start: 22, End: 28, Count: 3}, scheduler.Detail{PrefillEnd: 22, Lost: []sim.RequestID{1}})
-	// 28..40: it comes back and computes 8 ms once more; the first ends.
+	// 28..40: the second returns and computes 8 ms again; the first ends.
 	pass(scheduler.Pass{Start: 28, End: 40, Admitted: []scheduler.Admission{{Request: 1}}, Marks: []scheduler.Mark{{Request: 0, Last: true, Tokens: 6}}},
 		scheduler.Detail{PrefillEnd: 36, Work: []scheduler.Work{{Request: 1, Prompt: 20, Recomputed: 1}}})
 	// 40..42: the second ends alone.
@@ -54,7 +54,7 @@ func TestBook(t *testing.T) {
 			t.Errorf("request %d: %v, %v\nwant %v", id, got, ok, want)
 		}
 	}
-	// Up to the first tokens, which come at 12 and at 22.
+	// The ledgers up to the first tokens, which are at 12 and at 22.
 	for id, want := range []ledger.Entry{
 		{ledger.Prefill: 10, ledger.Stretched: 2},
 		{ledger.Router: 4, ledger.Queue: 7, ledger.Prefill: 7, ledger.Stretched: 3},
@@ -65,14 +65,14 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// steady decodes any token in 1.5 ms.
+// steady is a timing model in which any decode step takes 1.5 ms.
 type steady struct{}
 
 func (steady) Prefill(int, int, int) float64     { return 0 }
 func (steady) Decode(int, int, int, int) float64 { return 1.5 }
 func (steady) ByContext() bool                   { return false }
 
-// The book agrees with one that reads every request in every pass.
+// The book equals a simple implementation that reads every request in every pass.
 func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 	for name, spec := range crowded() {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 	}
 }
 
-// crowded are replays in which requests lose their places.
+// crowded returns replays with preemptions.
 func crowded() map[string]replay.Spec {
 	specs := map[string]replay.Spec{}
 	for _, engine := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
@@ -144,7 +144,7 @@ func (b both) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	b.second.pass(w, p)
 }
 
-// witness counts the time of each pass for each request of its worker.
+// witness sums the time of each pass for each request of its worker.
 type witness struct{ requests []life }
 
 type life struct {
@@ -193,7 +193,7 @@ func (r *life) pass(id sim.RequestID, p *scheduler.Pass) {
 	r.done = slices.ContainsFunc(p.Marks, func(m scheduler.Mark) bool { return m.Request == id && m.Last })
 }
 
-// wait counts time without a place.
+// wait adds time without a seat.
 func (r *life) wait(until sim.Time) {
 	if r.ever {
 		r.recompute += float64(until - r.since)

@@ -37,7 +37,8 @@ func checkLedgers(t *testing.T, dir string) {
 	}
 }
 
-// checkCase replays c, as the reference does or as we do, and returns the number of ledgers that were checked.
+// checkCase replays c with the rules of the reference or with vLLM's own rules, and returns the number of checked
+// ledgers.
 func checkCase(t *testing.T, c *reference.Case, compat bool) (checked int) {
 	t.Helper()
 	spec, err := c.Spec()

@@ -6,35 +6,35 @@
 // engine), work.go (which requests computed prompts when).
 package ledger
 
-// Part is a use of a request's time.
+// Part is a part of a request's time.
 type Part uint8
 
 const (
-	// Router is the time before a router that holds requests back placed it.
+	// Router is the time in the queue of the router.
 	Router Part = iota
-	// Queue is the time in an engine's queue.
+	// Queue is the time in the queue of an engine, before the first admission.
 	Queue
-	// Prefill is the prefill part of passes that computed tokens of its prompt,
-	// before it ever lost its place.
+	// Prefill is the prefill part of passes that computed tokens of its prompt, before its first preemption.
 	Prefill
-	// The prefill part of passes that computed prompts of other requests alone, while the request had a place.
+	// Others is the prefill part of passes that computed only prompts of other requests, while the request had a
+	// seat.
 	Others
-	// Recompute is the time without a place after it had one, and the prefill part
-	// of passes that computed its tokens once more.
+	// Recompute is the time without a seat after a preemption, and the prefill part of passes that computed its
+	// tokens again.
 	Recompute
-	// Transfer is the time its KV cache took from prefill to decode.
+	// Transfer is the time of the KV transfer from the prefill to the decode worker.
 	Transfer
-	// Alone is what its tokens would have taken to decode with no other request on the engine.
+	// Alone is the time that decoding its tokens would take if no other request were on the engine.
 	Alone
-	// Stretched is the rest of the decode parts of passes while it had a place.
+	// Stretched is the time of decode parts of passes with the request, minus Alone.
 	Stretched
-	// FrontEnd is the time between its client and the router.
+	// FrontEnd is the time between the client and the router.
 	FrontEnd
 
 	parts = int(FrontEnd) + 1
 )
 
-// Parts are all parts, in the order of a request's life.
+// Parts returns all parts, in the order of a request's life.
 func Parts() []Part {
 	all := []Part{FrontEnd}
 	for p := Router; p < FrontEnd; p++ {
@@ -43,12 +43,12 @@ func Parts() []Part {
 	return all
 }
 
-// Key is the name of a part in files.
+// Key returns the name of a part in files.
 func (p Part) Key() string {
 	return [...]string{"router", "queue", "prefill", "others_prefill", "recompute", "transfer", "decode_alone", "decode_stretched", "front_end"}[p]
 }
 
-// String is the name of a part for people.
+// String returns the name of a part for texts.
 func (p Part) String() string {
 	return [...]string{
 		"router wait", "engine queue", "own prefill", "others' prefill", "recomputation",
@@ -56,10 +56,10 @@ func (p Part) String() string {
 	}[p]
 }
 
-// Entry is a request's ledger: the ms of every part, none below 0.
+// Entry is a request's ledger: the time of every part in ms, at least 0.
 type Entry [parts]float64
 
-// Sum is the end-to-end latency that the parts add up to, in ms.
+// Sum returns the sum of the parts, which is the end-to-end latency in ms.
 func (e *Entry) Sum() float64 {
 	sum := 0.0
 	for _, ms := range e {

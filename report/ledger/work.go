@@ -13,21 +13,21 @@ import (
 // WorkFile is the name of a log in a run directory.
 const WorkFile = "work.parquet"
 
-// Work is one request's share in the prefill part of one pass.
+// Work is the share of one request in the prefill part of one pass.
 type Work struct {
 	Decode  bool    `parquet:"decode_stage"` // on a worker of the decode stage
 	Worker  int32   `parquet:"worker"`
 	Request int32   `parquet:"request"`
 	Start   float64 `parquet:"start_ms"` // of the pass
-	End     float64 `parquet:"end_ms"`   // of its prefill part
-	Tokens  int32   `parquet:"tokens"`   // computed for the request
+	End     float64 `parquet:"end_ms"`   // end of the prefill part
+	Tokens  int32   `parquet:"tokens"`   // computed tokens of the request
 	All     int32   `parquet:"all_tokens"`
 }
 
-// Log notes which requests computed prompts when, pass by pass. The passes of a worker are in the order of time.
+// Log records the requests of which each pass computed prompt tokens. The passes of a worker are in order of time.
 type Log struct{ Work []Work }
 
-// addPrefill shares the prefill part of a pass, which takes ms, among the requests with tokens in it.
+// addPrefill divides the prefill part of a pass, ms long, among the requests with prompt tokens in it.
 func (l *Log) addPrefill(stage scheduler.Role, w sim.WorkerID, start, ms sim.Time, work []scheduler.Work) {
 	all := 0
 	for i := range work {

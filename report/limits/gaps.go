@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// gap is a time between two tokens of requests, in a pass.
+// gap is the time between two tokens of requests that decode in a pass.
 type gap struct {
 	ms       float64
 	count    int // of requests, or of these in several passes
@@ -20,7 +20,7 @@ type gap struct {
 	resumed  bool
 }
 
-// addGaps notes the gaps between tokens that end with a pass, or with each of a run of passes.
+// addGaps adds the gaps that end with a pass, or with each pass of a run.
 func (w *Watch) addGaps(p *scheduler.Pass) {
 	for i := range p.Gaps {
 		if w.window.Holds(p.End) {
@@ -55,12 +55,12 @@ func (w *Watch) addGaps(p *scheduler.Pass) {
 	}
 }
 
-// isLike reports whether two gaps differ in their count alone.
+// isLike reports whether two gaps differ only in their counts.
 func (g *gap) isLike(o *gap) bool {
 	return g.ms == o.ms && g.prompt == o.prompt && g.decoding == o.decoding && g.resumed == o.resumed
 }
 
-// findGaps returns what the longest gaps between tokens contain.
+// findGaps returns the contents of the longest gaps between tokens.
 func (w *Watch) findGaps(o *slo.Objective, value float64) (Limit, bool) {
 	l := Limit{OfGaps: true, Over: value > o.LimitMS && o.Statistic != "mean"}
 	least := leastOf(o, value)
@@ -99,7 +99,7 @@ func (w *Watch) findGaps(o *slo.Objective, value float64) (Limit, bool) {
 	return l, true
 }
 
-// findMedian returns the median of a number over gaps, 0 without any.
+// findMedian returns the median of a number over gaps, 0 without gaps.
 func findMedian(all []gap, of func(*gap) int) int {
 	stable.Sort(all, func(a, b gap) int { return cmp.Compare(of(&a), of(&b)) })
 	total := 0
@@ -115,7 +115,7 @@ func findMedian(all []gap, of func(*gap) int) int {
 	return 0
 }
 
-// describeGaps returns what the longest gaps contain, in words.
+// describeGaps describes the contents of the longest gaps.
 func (l *Limit) describeGaps() string {
 	var parts []string
 	for i, c := range l.Causes {

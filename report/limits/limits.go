@@ -20,11 +20,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Limit is the limit of one objective.
+// Limit holds the causes that limit one objective.
 type Limit struct {
 	OfGaps bool // between tokens; otherwise of requests
-	// Over is true where Part has exceeded the limit of the objective; otherwise Part is the slowest that the objective's
-	// statistic allows, or all.
+	// Over is true if Part of the requests exceed the limit of the objective. Otherwise Part is the slowest part that
+	// the statistic of the objective allows, or all.
 	Over   bool
 	Part   float64 // share of all gaps or requests that Causes are about, 0 to 1
 	Causes []Cause // of the time of these requests, or of the number of these gaps; the largest first
@@ -33,10 +33,10 @@ type Limit struct {
 	Decoding     int // of gaps without: requests that decode in the pass, median; 0 without
 }
 
-// Cause is a use of time, and its share.
+// Cause is a part of the time, with its share.
 type Cause struct {
-	Key   string  // of files, as in ledgers
-	Name  string  // for people
+	Key   string  // name in files, as in ledgers
+	Name  string  // name in texts
 	Share float64 // 0 to 1
 }
 
@@ -47,8 +47,8 @@ const (
 	gapDecode  = "decode"
 )
 
-// Find returns the limits of an objective that has a value in the run. It reports false when nothing is known, since no
-// request is concerned or the objective is on the second token.
+// Find returns the limits of an objective with the given value in the run. The second result is false if nothing is
+// known: no request is concerned, or the objective is on the second token.
 func (w *Watch) Find(o *slo.Objective, value float64, rows []requests.Row) (Limit, bool) {
 	if o.Metric == "itl" && o.Statistic != "" {
 		return w.findGaps(o, value)
@@ -91,12 +91,12 @@ func (w *Watch) Find(o *slo.Objective, value float64, rows []requests.Row) (Limi
 	return l, true
 }
 
-// FindQueue returns the parts of the time up to the first tokens of all requests, if a queue grew to the end.
+// FindQueue returns the parts of the time up to the first tokens of all requests, if the queue grew to the end.
 func (w *Watch) FindQueue(rows []requests.Row) (Limit, bool) {
 	return w.Find(&slo.Objective{Metric: "ttft", Statistic: "mean", LimitMS: math.Inf(1)}, 0, rows)
 }
 
-// slowestFrom returns the least value of the slowest 1 % of the requests.
+// slowestFrom returns the smallest value of the slowest 1 % of the requests.
 func slowestFrom(held []*requests.Row, metric func(*requests.Row) requests.MS) float64 {
 	values := make([]float64, len(held))
 	for i, r := range held {
@@ -109,7 +109,7 @@ func slowestFrom(held []*requests.Row, metric func(*requests.Row) requests.MS) f
 	return values[collector.NearestRank(int64(len(values)), 99)]
 }
 
-// leastOf returns the least value of what an objective's statistic is about.
+// leastOf returns the smallest value of the requests that the statistic of an objective is about.
 func leastOf(o *slo.Objective, value float64) float64 {
 	if o.Statistic == "mean" || o.Statistic == "min" {
 		return 0
@@ -117,7 +117,7 @@ func leastOf(o *slo.Objective, value float64) float64 {
 	return value * (1 - 1e-9)
 }
 
-// metricOf returns the value of a request that an objective is about, if its parts are known.
+// metricOf returns the function for a request's value of an objective, if the parts of this value are known.
 func metricOf(o *slo.Objective) (func(*requests.Row) requests.MS, bool) {
 	switch o.Metric {
 	case "ttft":
@@ -130,7 +130,7 @@ func metricOf(o *slo.Objective) (func(*requests.Row) requests.MS, bool) {
 	return nil, false
 }
 
-// addParts adds the parts of a request's time that a metric is about, and returns the sum of all.
+// addParts adds the parts of a request's time in a metric, and returns their sum.
 func (w *Watch) addParts(sums *[]Cause, metric string, id sim.RequestID) (all float64) {
 	entry, _ := w.Entry(id)
 	first, _ := w.First(id)
@@ -140,7 +140,7 @@ func (w *Watch) addParts(sums *[]Cause, metric string, id sim.RequestID) (all fl
 		for p := range entry {
 			entry[p] -= first[p]
 		}
-		if short := entry[ledger.Stretched]; short < 0 { // what the tokens would take alone is known of all together
+		if short := entry[ledger.Stretched]; short < 0 { // the time alone is known only for all tokens together
 			entry[ledger.Alone] += short
 			entry[ledger.Stretched] = 0
 		}
@@ -171,7 +171,7 @@ func addCause(sums *[]Cause, key, name string, ms float64) {
 	(*sums)[i].Share += ms
 }
 
-// sortCauses returns causes with their shares of a sum, the largest first.
+// sortCauses returns the causes with their shares of all, the largest first.
 func sortCauses(sums []Cause, all float64) []Cause {
 	sums = slices.DeleteFunc(sums, func(c Cause) bool { return c.Share <= 0 })
 	for i := range sums {
@@ -181,13 +181,13 @@ func sortCauses(sums []Cause, all float64) []Cause {
 	return sums
 }
 
-// Limits of the causes that texts name: their number, and the least share of each.
+// Limits of the causes in texts: their number, and the minimum share of each.
 const (
 	namedCauses = 3
 	namedShare  = 0.1
 )
 
-// String returns the limit in words, after the value of its objective.
+// String describes the limit, for a text after the value of its objective.
 func (l Limit) String() string {
 	if l.OfGaps {
 		return l.describeGaps()
@@ -208,7 +208,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("the time of the slowest %s of the requests is %s", formatShare(l.Part), text)
 }
 
-// formatShare returns a share in per cent, with two digits where it is small.
+// formatShare returns a share in per cent, with two digits if it is small.
 func formatShare(share float64) string {
 	if share >= 0.1 {
 		return fmt.Sprintf("%.0f%%", 100*share)

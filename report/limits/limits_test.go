@@ -17,7 +17,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// watch replays requests that arrive every few ms on one engine, and finds the limits of an objective.
+// watch replays requests that arrive at intervals on one engine, and finds the limits of an objective.
 func watch(t *testing.T, objective string, interval float64, change func(*engineargs.Args)) (limits.Limit, string) {
 	t.Helper()
 	a := engineargs.Default()
@@ -79,7 +79,8 @@ func TestLargestCause(t *testing.T) {
 	}
 }
 
-// Where passes are planned ahead, a request keeps its seat in the pass after its last: a request that waits for this seat waits for a seat, and not for KV blocks.
+// If passes are planned ahead, a request keeps its seat in the pass after its last token. A request that waits for
+// this seat waits for a seat, not for KV blocks.
 func TestSeatsOfPassesPlannedAhead(t *testing.T) {
 	l, _ := watch(t, "p99:ttft=10ms", 5, func(a *engineargs.Args) { a.MaxSeqs, a.Rules = 24, releases.Rules033() })
 	for _, c := range l.Causes {
@@ -89,7 +90,7 @@ func TestSeatsOfPassesPlannedAhead(t *testing.T) {
 	}
 }
 
-// Gaps that exceed a limit are counted, and the prompt tokens in them.
+// Gaps that exceed a limit are counted, together with the prompt tokens in them.
 func TestGapsAboveTheLimit(t *testing.T) {
 	l, _ := watch(t, "p90:itl=8ms", 40, func(*engineargs.Args) {})
 	if !l.OfGaps || !l.Over || l.Part < 0.1 || l.PromptTokens != 600 {

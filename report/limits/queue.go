@@ -8,14 +8,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// reason is what requests in the queue of an engine wait for.
+// reason is a reason why requests wait in the queue of an engine.
 type reason uint8
 
 const (
 	forPass   reason = iota // the end of the pass that runs when they come
-	forSeat                 // as many requests run as may
-	forBlocks               // no KV blocks are left
-	forBudget               // the pass computes as many tokens as it may
+	forSeat                 // the maximum number of requests runs
+	forBlocks               // no KV blocks are free
+	forBudget               // the token budget of the pass is used up
 	reasons
 )
 
@@ -24,12 +24,13 @@ func (r reason) key() string {
 	return [...]string{"queue_pass", "queue_seats", "queue_kv_blocks", "queue_token_budget"}[r]
 }
 
-// String returns the name of a reason for people.
+// String returns the name of a reason for texts.
 func (r reason) String() string {
 	return [...]string{"queue for the pass in progress", "queue for a seat", "queue for KV blocks", "queue for the token budget of a pass"}[r]
 }
 
-// reasonOf returns why requests in the queue of an engine were not admitted to a pass, forPass if there are none.
+// reasonOf returns the reason why requests in the queue of an engine were not admitted to a pass, forPass if there is
+// none.
 func reasonOf(e *engineargs.PassLimits, p *scheduler.Pass) reason {
 	d := p.Detail
 	if d == nil || d.Waiting == 0 {
@@ -37,7 +38,7 @@ func reasonOf(e *engineargs.PassLimits, p *scheduler.Pass) reason {
 	}
 	running, tokens := d.Running, 0
 	for i := range p.Marks {
-		if p.Marks[i].Last { // it has left, and had its seat when the pass was planned
+		if p.Marks[i].Last { // the request has ended, and had its seat when the pass was planned
 			running++
 		}
 	}
@@ -56,13 +57,13 @@ func reasonOf(e *engineargs.PassLimits, p *scheduler.Pass) reason {
 	return forBlocks
 }
 
-// line is the passes of a worker, in the order of time.
+// line holds the passes of a worker, in order of time.
 type line struct {
 	starts []sim.Time
 	sums   [][reasons]sim.Time // up to the end of each pass
 }
 
-// addPass adds a pass, or a run of them, of which requests in the queue waited for a reason.
+// addPass adds a pass, or a run of passes, with the reason for which queued requests waited.
 func (l *line) addPass(p *scheduler.Pass, r reason) {
 	var sum [reasons]sim.Time
 	if n := len(l.sums); n > 0 {
@@ -72,11 +73,12 @@ func (l *line) addPass(p *scheduler.Pass, r reason) {
 	l.starts, l.sums = append(l.starts, p.Start), append(l.sums, sum)
 }
 
-// between returns the time of passes that are planned and begin in a stretch of time and are over, by reason.
+// between returns the time of the passes that begin within a time span, by reason. With ahead, the passes must also
+// be planned within it.
 func (l *line) between(from, to sim.Time, ahead bool) (by [reasons]sim.Time) {
 	first := sort.Search(len(l.starts), func(i int) bool { return l.starts[i] >= from })
 	if ahead && first > 0 {
-		first++ // that one was planned when the one before it began
+		first++ // the first pass was planned at the begin of the pass before it
 	}
 	last := sort.Search(len(l.starts), func(i int) bool { return l.starts[i] >= to })
 	if first >= last {
@@ -91,10 +93,10 @@ func (l *line) between(from, to sim.Time, ahead bool) (by [reasons]sim.Time) {
 	return by
 }
 
-// waits is what a request waited for in queues, ms.
+// waits holds the queueing time of a request by reason, in ms.
 type waits [reasons]float64
 
-// add adds the wait from an instant to the admission, in an engine that plans ahead or not.
+// add adds the wait from a time to the admission. ahead reports whether the engine plans passes ahead.
 func (w *waits) add(l *line, from, to sim.Time, ahead bool) {
 	by := l.between(from, to, ahead)
 	rest := (to - from).Max0()
@@ -106,7 +108,7 @@ func (w *waits) add(l *line, from, to sim.Time, ahead bool) {
 	w[forPass] += float64(rest)
 }
 
-// addTo adds a queueing time of ms to causes, as the waits are divided.
+// addTo divides a queueing time of ms among causes, in proportion to the waits.
 func (w *waits) addTo(sums *[]Cause, ms float64) {
 	all := 0.0
 	for _, x := range w {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Watch observes a replay: it keeps its ledgers, what requests in queues wait for, and the gaps between tokens.
+// Watch observes a replay. It keeps the ledgers, the reasons of waits in queues, and the gaps between tokens.
 type Watch struct {
 	*ledger.Book
 	engines []engineargs.PassLimits // of the stages
@@ -22,8 +22,8 @@ type Watch struct {
 	gaps  []gap
 }
 
-// NewWatch returns a watch over a cluster of the given stages: one, or prefill and decode. Where workers of a stage are
-// of several kinds, its engine is nil. Gaps count in a window.
+// NewWatch returns a watch of a cluster of the given stages: one, or prefill and decode. A stage with workers of
+// several kinds has a nil engine. Only gaps in the window count.
 func NewWatch(book *ledger.Book, window collector.Window, stages ...*engineargs.Args) *Watch {
 	book.KeepFirsts()
 	w := &Watch{Book: book, window: window, since: map[sim.RequestID]sim.Time{}, waits: map[sim.RequestID]*waits{}}
@@ -37,25 +37,25 @@ func NewWatch(book *ledger.Book, window collector.Window, stages ...*engineargs.
 	return w
 }
 
-// Routed notes from when on a request is in the queue of an engine.
+// Routed records the time at which a request enters the queue of an engine.
 func (w *Watch) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	w.Book.Routed(stage, at, p)
 	w.since[p.Request.ID] = max(at, w.since[p.Request.ID])
 }
 
-// Handoff notes when a KV cache reaches the decode stage.
+// Handoff records the time at which a KV cache reaches the decode worker.
 func (w *Watch) Handoff(id sim.RequestID, from, to sim.Time) {
 	w.Book.Handoff(id, from, to)
 	w.since[id] = to
 }
 
-// Left notes that a request is in no queue.
+// Left records that a request left its queue.
 func (w *Watch) Left(d *harness.Departure) {
 	w.Book.Left(d)
 	delete(w.since, d.Request)
 }
 
-// Pass notes what a pass means for queued and for decoding requests.
+// Pass records the effects of a pass on queued and decoding requests.
 func (w *Watch) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
 	w.Book.Pass(stage, id, p)
 	l := w.lines.At(stage, id)

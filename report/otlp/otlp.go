@@ -13,13 +13,13 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// perLine is the number of requests in an object.
+// perLine is the maximum number of requests in a JSON object.
 const perLine = 500
 
-// Run is what spans have in common.
+// Run holds the common attributes of the spans.
 type Run struct {
 	Start time.Time // instant 0 of the logical clock
-	Model string    // "": not known
+	Model string    // "": unknown
 	Seed  uint64    // the first half of trace ids
 }
 
@@ -58,7 +58,7 @@ const (
 	failed       = 2
 )
 
-// Write writes a span for each request, with one for each of its stages below it.
+// Write writes a span for each request, with a child span for each of its stages.
 func Write(w io.Writer, run *Run, rows []requests.Row) error {
 	type scope struct {
 		Name string `json:"name"`
@@ -92,7 +92,7 @@ func Write(w io.Writer, run *Run, rows []requests.Row) error {
 	return nil
 }
 
-// appendSpans appends the spans of a request, the whole of it first.
+// appendSpans appends the spans of a request, first the span of the request itself.
 func (run *Run) appendSpans(spans []span, r *requests.Row) []span {
 	trace := fmt.Sprintf("%016x%016x", run.Seed, r.ID+1)
 	root := span{Trace: trace, ID: fmt.Sprintf("%016x", r.ID*8+1), Name: "chat", Kind: serverSpan, Start: run.at(r.Arrival)}
@@ -135,7 +135,7 @@ func (run *Run) appendSpans(spans []span, r *requests.Row) []span {
 	return append(spans, stages...)
 }
 
-// at returns an instant of the logical clock in ns of Unix time.
+// at returns a time of the logical clock in ns of Unix time.
 func (run *Run) at(t requests.MS) string {
 	return strconv.FormatInt(run.Start.UnixNano()+int64(math.Round(float64(t)*1e6)), 10)
 }

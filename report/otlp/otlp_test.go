@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// rowAt returns a request that arrives at an instant and ends 100 ms later.
+// rowAt returns a request that arrives at the given time and ends 100 ms later.
 func rowAt(id int, arrival requests.MS) requests.Row {
 	unknown := requests.Unknown()
 	r := requests.Row{ID: id, Session: "s", Input: 900, Output: 20, Tokens: 20, Reused: 512, Worker: 1, TTFT: 40}
@@ -20,7 +20,7 @@ func rowAt(id int, arrival requests.MS) requests.Row {
 	return r
 }
 
-// TestWrite holds the spans of a request that finished and of one that did not.
+// TestWrite checks the spans of a finished request and of an unfinished request.
 func TestWrite(t *testing.T) {
 	cut := rowAt(1, 5)
 	cut.Admit, cut.First, cut.Last, cut.TTFT, cut.Tokens = requests.Unknown(), requests.Unknown(), requests.Unknown(), requests.Unknown(), 0
@@ -69,7 +69,7 @@ chat llama 1000005000000 1000005000000 failed`
 	}
 }
 
-// TestLines holds that an object has a bounded number of requests.
+// TestLines checks that the number of requests in an object is bounded.
 func TestLines(t *testing.T) {
 	var rows []requests.Row
 	for i := range 1001 {

@@ -10,15 +10,14 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Chunk gathers the values of a column in a group of rows. Chunks of one group
-// may be filled at the same time.
+// Chunk collects the values of a column in a row group. Several goroutines may fill the chunks of one group.
 type Chunk struct {
 	Values // of the page that is being filled
 
-	full       int  // bytes at which a page is full
+	full       int  // size in bytes at which a page ends
 	statistics bool // each page tells its bounds
 
-	// What has been filled.
+	// pages and the fields after it hold the finished pages.
 	pages     [][]byte
 	meta      format.ColumnMetaData
 	index     format.ColumnIndex
@@ -26,7 +25,7 @@ type Chunk struct {
 	totalRows int64
 }
 
-// pageSize returns how large the page is, as parquet-go counts.
+// pageSize returns the size of the page, as parquet-go counts it.
 func (c *Chunk) pageSize() int {
 	n := len(c.plain) + len(c.texts)
 	switch c.column.Kind {
@@ -44,8 +43,7 @@ func (c *Chunk) pageSize() int {
 	return n
 }
 
-// EndBatch ends the page when it is full. The rows between two calls are in one
-// page.
+// EndBatch ends the page if it is full. The rows between two calls are in the same page.
 func (c *Chunk) EndBatch() error {
 	if c.pageSize() < c.full {
 		return nil
@@ -53,7 +51,7 @@ func (c *Chunk) EndBatch() error {
 	return c.endPage()
 }
 
-// resetGroup empties the chunk for the next group.
+// resetGroup empties the chunk for the next row group.
 func (c *Chunk) resetGroup() {
 	c.pages, c.index, c.offsets, c.totalRows = c.pages[:0], format.ColumnIndex{}, format.OffsetIndex{}, 0
 	c.meta = format.ColumnMetaData{
@@ -76,7 +74,7 @@ func (c *Chunk) resetGroup() {
 	c.reset()
 }
 
-// endPage writes the page and begins another.
+// endPage writes the page and begins a new one.
 func (c *Chunk) endPage() error {
 	if c.Len() == 0 {
 		return nil
@@ -130,7 +128,7 @@ func (c *Chunk) endPage() error {
 	return nil
 }
 
-// notePage adds a page of size bytes, and raw bytes without compression, to the index and the sums of the chunk.
+// notePage adds a page of size bytes (raw bytes before compression) to the index and the sums of the chunk.
 func (c *Chunk) notePage(size, raw, nulls int, low, high []byte) {
 	m := &c.meta
 	c.offsets.PageLocations = append(c.offsets.PageLocations, format.PageLocation{
@@ -171,7 +169,7 @@ func (c *Chunk) notePage(size, raw, nulls int, low, high []byte) {
 	}
 }
 
-// appendCounts appends how often there is each level, and adds it to sum.
+// appendCounts appends the number of occurrences of each level, and adds it to sum.
 func appendCounts(to, sum thrift.Slice[int64], levels []byte) thrift.Slice[int64] {
 	ones := int64(bytes.Count(levels, []byte{1}))
 	zeros := int64(len(levels)) - ones
@@ -179,10 +177,10 @@ func appendCounts(to, sum thrift.Slice[int64], levels []byte) thrift.Slice[int64
 	return append(to, zeros, ones)
 }
 
-// longestBound is how many bytes of a text the index of pages has.
+// longestBound is the maximum number of bytes of a text in the page index.
 const longestBound = 16
 
-// shortenText returns a short text that is not below v.
+// shortenText returns a short text that is not less than v.
 func shortenText(v []byte) []byte {
 	if len(v) <= longestBound {
 		return v
@@ -196,7 +194,7 @@ func shortenText(v []byte) []byte {
 	return bytes.Repeat([]byte{0xff}, longestBound)
 }
 
-// setBoundaryOrder notes whether the bounds of the chunk's pages rise or fall.
+// setBoundaryOrder records whether the bounds of the pages are ascending or descending.
 func (c *Chunk) setBoundaryOrder() {
 	order := c.orderOf(c.index.MinValues)
 	if order == c.orderOf(c.index.MaxValues) {
@@ -204,7 +202,7 @@ func (c *Chunk) setBoundaryOrder() {
 	}
 }
 
-// orderOf returns the order in which encoded values are.
+// orderOf returns the order of encoded values.
 func (c *Chunk) orderOf(values [][]byte) format.BoundaryOrder {
 	descending := func(a, b []byte) int { return c.column.compareEncoded(b, a) }
 	switch {

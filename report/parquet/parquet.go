@@ -36,7 +36,7 @@ type Column struct {
 	Snappy   bool // its pages are compressed
 }
 
-// valueWidth returns the size of an encoded value in bytes; 0 for texts.
+// valueWidth returns the size of an encoded value in bytes; 0 for strings.
 func (c *Column) valueWidth() int {
 	switch c.Kind {
 	case Bool:
@@ -49,7 +49,7 @@ func (c *Column) valueWidth() int {
 	return 0
 }
 
-// valueEncoding returns how the values of c are written.
+// valueEncoding returns the encoding of the values of c.
 func (c *Column) valueEncoding() format.Encoding {
 	switch {
 	case c.Delta:
@@ -60,7 +60,7 @@ func (c *Column) valueEncoding() format.Encoding {
 	return format.Plain
 }
 
-// hasLevels reports whether c records for each value whether it is present.
+// hasLevels reports whether c stores for each row whether it has a value.
 func (c *Column) hasLevels() bool { return c.Optional || c.List }
 
 // schemaElement returns the entry of c in the schema of a file.

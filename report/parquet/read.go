@@ -15,8 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// File is a file that is read. It has been written by Writer, or by parquet-go
-// with the same encodings.
+// File is a file to read. Writer, or parquet-go with the same encodings, has written it.
 type File struct {
 	in      io.ReaderAt
 	size    int64
@@ -55,7 +54,7 @@ func Open(in interface {
 	return f, f.readSchema()
 }
 
-// readSchema finds the columns, which must be those of a flat file.
+// readSchema reads the columns. The file must be flat.
 func (f *File) readSchema() error {
 	if len(f.meta.Schema) == 0 {
 		return errors.New("no schema")
@@ -81,7 +80,7 @@ func (f *File) readSchema() error {
 	return nil
 }
 
-// Groups returns how many rows each group has.
+// Groups returns the number of rows of each row group.
 func (f *File) Groups() []int {
 	var all []int
 	for _, g := range f.meta.RowGroups {
@@ -90,7 +89,7 @@ func (f *File) Groups() []int {
 	return all
 }
 
-// Read reads a column of a group.
+// Read reads a column of a row group.
 func (f *File) Read(group, column int) (*Values, error) {
 	meta, c := &f.meta.RowGroups[group].Columns[column].MetaData, &f.Columns[column]
 	v, err := f.readChunk(meta, c)
@@ -178,8 +177,7 @@ func (v *Values) readPage(header *format.PageHeader, body []byte, codec format.C
 	return nil
 }
 
-// decodeLevels returns as many levels of 0 and 1 as there are places; nil when the
-// column has none.
+// decodeLevels decodes this number of levels of 0 and 1; nil if the column has none.
 func decodeLevels(text []byte, has bool, places int) ([]byte, error) {
 	if !has {
 		return nil, nil

@@ -7,12 +7,11 @@ import (
 	"reflect"
 )
 
-// batchRows is how many rows are in one page at least.
+// batchRows is the minimum number of rows in a page.
 const batchRows = 64
 
-// columnsOf returns the columns of a file that holds structs of type T, a row
-// each. Every field is a column, named by its tag: a bool, an int32, a float64 or a
-// list of int32.
+// columnsOf returns the columns of a file with one row per struct of type T. Every field is a column with the name of
+// its tag: a bool, an int32, a float64 or a list of int32.
 func columnsOf[T any]() []Column {
 	t := reflect.TypeFor[T]()
 	kinds := map[reflect.Kind]Kind{reflect.Bool: Bool, reflect.Int32: Int32, reflect.Slice: Int32, reflect.Float64: Double}
@@ -24,7 +23,7 @@ func columnsOf[T any]() []Column {
 	return columns
 }
 
-// WriteRows writes a file of rows; its schema has the name of their type.
+// WriteRows writes a file of rows. The name of the schema is the name of their type.
 func WriteRows[T any](out io.Writer, rows []T) error {
 	w := NewWriter(out, columnsOf[T](), Options{Name: reflect.TypeFor[T]().Name(), Statistics: true})
 	err := FillGroup(w, rows, batchRows, func(to *Chunk, column int, rows []T) {
@@ -47,7 +46,7 @@ func WriteRows[T any](out io.Writer, rows []T) error {
 	return w.Close()
 }
 
-// ReadRows reads what WriteRows wrote to the file at path.
+// ReadRows reads a file that WriteRows has written.
 func ReadRows[T any](path string) ([]T, error) {
 	in, err := os.Open(path)
 	if err != nil {
@@ -74,7 +73,7 @@ func ReadRows[T any](path string) ([]T, error) {
 				return nil, err
 			}
 			if i == 0 {
-				rows = append(rows, make([]T, n)...) // as many as there are values
+				rows = append(rows, make([]T, n)...) // one row per value
 			}
 			setField(rows[first:], i, v)
 		}
@@ -82,7 +81,7 @@ func ReadRows[T any](path string) ([]T, error) {
 	return rows, nil
 }
 
-// setField puts values into a field of the rows.
+// setField sets a field of the rows.
 func setField[T any](rows []T, field int, v *Values) {
 	row, next := -1, 0
 	for place := range v.Len() {

@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// WriteTable writes a table with its columns in their order, all of which may be
-// null.
+// WriteTable writes a table with its columns in order. All columns may contain nulls.
 func WriteTable(w io.Writer, t *table.Table) error {
 	columns := make([]Column, len(t.Columns))
 	for i, c := range t.Columns {

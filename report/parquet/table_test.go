@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// A file holds the columns in their order, and every value.
+// A file has the columns in their order, and every value.
 func TestWriteTable(t *testing.T) {
 	made := &table.Table{Columns: []table.Column{{Name: "cell", Number: true}, {Name: "router"}, {Name: "p99_ttft_ms", Number: true}}}
 	for i, cell := range []any{table.Number("12.50"), nil, 0.30000000000000004} {

@@ -14,7 +14,7 @@ import (
 	library "github.com/parquet-go/parquet-go"
 )
 
-// row has a column of every kind.
+// row has a column of every type.
 type row struct {
 	Yes    bool     `parquet:"yes"`
 	Small  int32    `parquet:"small"`
@@ -57,7 +57,7 @@ func addOptional[T any](c *Chunk, v *T, add func(*Values, T)) {
 	add(&c.Values, *v)
 }
 
-// someRows draws rows. Values rise and fall, are missing for a while, and repeat.
+// someRows draws rows. Values rise and fall, are missing for some rows, and repeat.
 func someRows(rng *rand.Rand, n int) []row {
 	rows := make([]row, n)
 	absent := false
@@ -81,7 +81,7 @@ func someRows(rng *rand.Rand, n int) []row {
 	return rows
 }
 
-// A file is the one that parquet-go writes of the same rows, byte by byte.
+// A file equals the file that parquet-go writes for the same rows, byte for byte.
 func TestSameBytes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// firstDifference returns the first place where two files differ: in bytes, or in their metadata.
+// firstDifference returns the first difference of two files, in bytes or in metadata.
 func firstDifference(t *testing.T, got, want []byte) string {
 	t.Helper()
 	at := 0
@@ -161,7 +161,7 @@ func firstDifference(t *testing.T, got, want []byte) string {
 	return text
 }
 
-// checkRead reads a file of rows again.
+// checkRead reads a file and compares its rows.
 func checkRead(t *testing.T, text []byte, rows []row) {
 	t.Helper()
 	f, err := Open(bytes.NewReader(text))
@@ -199,13 +199,13 @@ func checkRead(t *testing.T, text []byte, rows []row) {
 	}
 }
 
-// pair is a row with what WriteRows knows.
+// pair is a row with all types that WriteRows supports.
 type pair struct {
 	A    int32   `parquet:"a"`
 	List []int32 `parquet:"list"`
 }
 
-// Whatever a file holds, it is read or refused.
+// FuzzReadRows checks that any file is read or rejected.
 func FuzzReadRows(f *testing.F) {
 	var text bytes.Buffer
 	if err := WriteRows(&text, []pair{{1, nil}, {2, []int32{3, 4}}, {5, []int32{6}}}); err != nil {
@@ -217,6 +217,6 @@ func FuzzReadRows(f *testing.F) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = ReadRows[pair](path) // no error need be, nor any panic
+		_, _ = ReadRows[pair](path) // the test checks only that it does not panic
 	})
 }

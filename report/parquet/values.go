@@ -13,20 +13,20 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Values are those of a column, in a page or in a group of rows.
+// Values are the values of a column, in a page or in a row group.
 type Values struct {
 	column *Column
 
-	plain []byte   // as Plain encodes them, but with a byte for each Bool; not for texts
-	texts []byte   // one after the other
+	plain []byte   // in the encoding Plain, but with one byte per Bool; not for texts
+	texts []byte   // concatenated
 	ends  []uint32 // where each text begins, and the last one ends
 
-	// Defined has for each place whether there is a value, and Further whether it belongs to the row before; nil if
-	// every row has one.
+	// Defined reports for each entry whether it has a value, and Further whether it belongs to the same row as the
+	// previous entry; nil if every row has one value.
 	Defined, Further []byte
 }
 
-// Len returns how many places there are: those of values, and those without one.
+// Len returns the number of entries, with and without a value.
 func (v *Values) Len() int {
 	if v.column.hasLevels() {
 		return len(v.Defined)
@@ -47,7 +47,7 @@ func (v *Values) reset() {
 	v.plain, v.texts, v.ends, v.Defined, v.Further = v.plain[:0], v.texts[:0], v.ends[:0], v.Defined[:0], v.Further[:0]
 }
 
-// encodedAt returns the i-th value that is there.
+// encodedAt returns the i-th value, encoded. Entries without a value do not count.
 func (v *Values) encodedAt(i int) []byte {
 	if v.column.Kind == Text {
 		return v.texts[v.ends[i]:v.ends[i+1]]
@@ -56,10 +56,10 @@ func (v *Values) encodedAt(i int) []byte {
 	return v.plain[i*width : (i+1)*width]
 }
 
-// Bool returns the i-th value that is there.
+// Bool returns the i-th value. Entries without a value do not count.
 func (v *Values) Bool(i int) bool { return v.plain[i] == 1 }
 
-// Int returns the i-th value that is there.
+// Int returns the i-th value. Entries without a value do not count.
 func (v *Values) Int(i int) int64 {
 	if v.column.Kind == Int32 {
 		return int64(int32(binary.LittleEndian.Uint32(v.encodedAt(i))))
@@ -67,12 +67,12 @@ func (v *Values) Int(i int) int64 {
 	return int64(binary.LittleEndian.Uint64(v.plain[8*i:]))
 }
 
-// Double returns the i-th value that is there.
+// Double returns the i-th value. Entries without a value do not count.
 func (v *Values) Double(i int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(v.plain[8*i:]))
 }
 
-// Text returns the i-th value that is there.
+// Text returns the i-th value. Entries without a value do not count.
 func (v *Values) Text(i int) string { return string(v.encodedAt(i)) }
 
 // AddBool adds a row with a value.
@@ -137,8 +137,7 @@ func (v *Values) AddList(values []int32) {
 	}
 }
 
-// findBounds returns the least and the greatest value, encoded; nil when there is
-// none.
+// findBounds returns the smallest and the largest value, encoded; nil without values.
 func (v *Values) findBounds() (low, high []byte) {
 	n := v.countValues()
 	if n == 0 {
@@ -174,7 +173,7 @@ func encodeLevels(levels []byte) ([]byte, error) {
 	return (&rle.Encoding{BitWidth: 1}).EncodeLevels(nil, levels)
 }
 
-// encodeValues returns the values as a page has them.
+// encodeValues returns the values in the encoding of a page.
 func (v *Values) encodeValues() ([]byte, error) {
 	switch {
 	case v.column.Kind == Bool:
@@ -198,7 +197,7 @@ func (v *Values) encodeValues() ([]byte, error) {
 	return v.plain, nil
 }
 
-// decodeValues appends want values.
+// decodeValues appends want decoded values.
 func (v *Values) decodeValues(encoding format.Encoding, text []byte, want int) error {
 	switch k := v.column.Kind; {
 	case k == Bool && encoding == format.Plain:

@@ -19,11 +19,11 @@ const magic = "PAR1"
 // Options set how a file is written.
 type Options struct {
 	Name       string // of its schema
-	PageBytes  int    // size of a page, about; 0: 256 KiB
-	Statistics bool   // each page tells its bounds
+	PageBytes  int    // approximate size of a page; 0: 256 KiB
+	Statistics bool   // write the bounds of each page
 }
 
-// Writer writes a file, a group of rows after the other.
+// Writer writes a file, one row group after the other.
 type Writer struct {
 	out     io.Writer
 	at      int64
@@ -50,17 +50,17 @@ func NewWriter(out io.Writer, columns []Column, o Options) *Writer {
 	return w
 }
 
-// Chunk returns the i-th column of the group that is being filled.
+// Chunk returns the i-th column of the current row group.
 func (w *Writer) Chunk(i int) *Chunk { return &w.chunks[i] }
 
-// FillGroup adds rows to the group column by column, some columns at once, batch
-// rows at least in one page. The file does not depend on how many.
+// FillGroup adds rows to the row group column by column, several columns in parallel. A page has at least batch rows.
+// The file does not depend on the number of goroutines.
 func FillGroup[T any](w *Writer, rows []T, batch int, add func(to *Chunk, column int, rows []T)) error {
 	var filled errgroup.Group
 	atOnce := min(runtime.GOMAXPROCS(0), len(w.chunks))
 	for first := range atOnce {
 		filled.Go(func() error {
-			for part := range slices.Chunk(rows, batch) { // few rows, so that they stay near
+			for part := range slices.Chunk(rows, batch) { // small parts stay in the CPU cache
 				for i := first; i < len(w.chunks); i += atOnce {
 					add(&w.chunks[i], i, part)
 					if err := w.chunks[i].EndBatch(); err != nil {
@@ -80,7 +80,7 @@ func (w *Writer) writeBytes(p []byte) error {
 	return err
 }
 
-// writeEncoded writes v, and returns where it begins and how long it is.
+// writeEncoded writes v, and returns its offset and size.
 func (w *Writer) writeEncoded(v any) (at int64, size int32, err error) {
 	text, err := thrift.Marshal(new(thrift.CompactProtocol), v)
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *Writer) writeEncoded(v any) (at int64, size int32, err error) {
 	return at, int32(len(text)), w.writeBytes(text)
 }
 
-// EndGroup writes the rows that have been added to all chunks.
+// EndGroup writes the rows that were added to all chunks.
 func (w *Writer) EndGroup() error {
 	for i := range w.chunks {
 		if err := w.chunks[i].endPage(); err != nil {
@@ -104,7 +104,7 @@ func (w *Writer) EndGroup() error {
 		return err
 	}
 	group := format.RowGroup{NumRows: w.chunks[0].totalRows, FileOffset: w.at, Ordinal: int16(len(w.meta.RowGroups))}
-	group.SortingColumns = thrift.Slice[format.SortingColumn]{} // there, and empty
+	group.SortingColumns = thrift.Slice[format.SortingColumn]{} // present, and empty
 	for i := range w.chunks {
 		c := &w.chunks[i]
 		c.meta.DataPageOffset = w.at
@@ -136,7 +136,7 @@ func (w *Writer) beginFile() error {
 	return w.writeBytes([]byte(magic))
 }
 
-// Close ends the last group and the file.
+// Close ends the last row group and the file.
 func (w *Writer) Close() error {
 	if err := errors.Join(w.EndGroup(), w.beginFile()); err != nil {
 		return err

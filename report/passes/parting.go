@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Parting is the first pass at which the schedules of two runs part.
+// Parting is the first pass that differs between two runs.
 type Parting struct {
 	AtMS   float64 `json:"at_ms"` // where the pass begins, in the run in which it begins first
 	Worker string  `json:"worker"`
@@ -25,7 +25,7 @@ func (p *Parting) String() string {
 	return fmt.Sprintf("pass %d of %s at %s ms: %s: %s in A; %s in B", p.Index, p.Worker, numberText(p.AtMS), p.What, p.A, p.B)
 }
 
-// track is a worker of a stage.
+// track identifies a worker of a stage.
 type track struct {
 	decode bool
 	worker int32
@@ -38,9 +38,9 @@ func (t track) String() string {
 	return "worker " + strconv.Itoa(int(t.worker))
 }
 
-// Part finds the first pass, by its begin, that differs between a and b; nil if there is none. requests maps the
-// requests of b to those of a; -1 is a request that a does not have. What is left in a cache does not count: it shows
-// in the passes that follow from it.
+// Part returns the first pass, by start time, that differs between a and b; nil if there is none. requests maps the
+// requests of b to those of a; -1 is a request that a lacks. The contents of caches are not compared, since they
+// affect later passes.
 func Part(a, b []Pass, requests func(int32) int32) *Parting {
 	tracksA, tracksB := byTrack(a), byTrack(b)
 	all := maps.Clone(tracksA)
@@ -76,19 +76,19 @@ func byTrack(all []Pass) map[track][]*Pass {
 	return tracks
 }
 
-// stream is the passes of a worker that are left, one run after the other.
+// stream holds the remaining passes of a worker, as runs.
 type stream struct {
 	passes []*Pass
 	done   int32 // passes of the first run that are over
 }
 
-// nextStart is when the next pass begins.
+// nextStart returns the start of the next pass.
 func (s *stream) nextStart() float64 {
 	p := s.passes[0]
 	return p.Start + float64(float64(s.done)*p.Gap)
 }
 
-// skipPasses leaves n passes of the first run behind.
+// skipPasses drops n passes of the first run.
 func (s *stream) skipPasses(n int32) {
 	if s.done += n; s.done >= s.passes[0].Count {
 		s.passes, s.done = s.passes[1:], 0
@@ -117,7 +117,7 @@ func partWorker(a, b *stream, requests func(int32) int32) *Parting {
 	return nil
 }
 
-// findDifference returns the difference between the next passes; what is "" if there is none.
+// findDifference describes the difference between the next passes, "" if there is none.
 func findDifference(a, b *stream, requests func(int32) int32) (what, x, y string) {
 	p, q := a.passes[0], b.passes[0]
 	if s, t := a.nextStart(), b.nextStart(); s != t {
@@ -155,7 +155,7 @@ func renameRequests(ids []int32, requests func(int32) int32) []int32 {
 	return all
 }
 
-// requestsText puts requests into words, with tokens if there are any.
+// requestsText lists requests, with their tokens if given.
 func requestsText(ids, tokens []int32) string {
 	const most = 8
 	if len(ids) == 0 {

@@ -18,39 +18,37 @@ import (
 // FileName is the name of the passes in a run directory.
 const FileName = "passes.parquet"
 
-// Pass is a forward pass of a worker, or a run of passes that are all alike but
-// for their time. Times are in ms; requests are named by their id. The tags name the
-// columns of the file.
+// Pass is a forward pass of a worker, or a run of equal consecutive passes. Times are in ms, and requests are named
+// by id. The tags name the columns of the file.
 type Pass struct {
 	Decode bool    `parquet:"decode_stage"` // on a worker of the decode stage
 	Worker int32   `parquet:"worker"`
 	Start  float64 `parquet:"start_ms"`
-	End    float64 `parquet:"end_ms"`        // of the last pass of the run
-	Gap    float64 `parquet:"each_ms"`       // how long each of them takes
-	Count  int32   `parquet:"passes"`        // in the run, at least 1
+	End    float64 `parquet:"end_ms"`        // end of the last pass of the run
+	Gap    float64 `parquet:"each_ms"`       // duration of each pass
+	Count  int32   `parquet:"passes"`        // number of passes in the run, at least 1
 	Prompt int32   `parquet:"prompt_tokens"` // computed in each
-	Tokens int32   `parquet:"tokens"`        // gained in each
+	Tokens int32   `parquet:"tokens"`        // tokens generated in each pass
 
-	// After the last pass.
+	// Running and the fields after it are the state after the last pass.
 	Running int32 `parquet:"running"`
 	Waiting int32 `parquet:"waiting"`
 	Held    int32 `parquet:"held_blocks"`
 	Cached  int32 `parquet:"cached_blocks"`
 
-	Admitted []int32 `parquet:"admitted"`        // requests that got a place, in order
-	Computed []int32 `parquet:"computed"`        // requests of the computed prompts, in order
+	Admitted []int32 `parquet:"admitted"`        // admitted requests, in order
+	Computed []int32 `parquet:"computed"`        // requests with computed prompt tokens, in order
 	Chunks   []int32 `parquet:"computed_tokens"` // of each of those
-	Lost     []int32 `parquet:"preempted"`       // requests that lost their place, in order
+	Lost     []int32 `parquet:"preempted"`       // preempted requests, in order
 }
 
-// Log gathers the passes of a run, those of a worker in the order of time. It
-// observes the replay.
+// Log collects the passes of a run. The passes of a worker are in order of time. Log observes the replay.
 type Log struct {
 	harness.NoObserver
 	Passes []Pass
 }
 
-// Pass notes a pass or a run of passes. Passes of different lengths are noted one by one.
+// Pass adds a pass or a run of passes. Passes of different durations are added separately.
 func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	kept := keepPass(stage, w, p)
 	if len(p.Ends) == 0 {
@@ -62,7 +60,7 @@ func (l *Log) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	}
 }
 
-// keepPass returns the kept part of a pass.
+// keepPass returns the part of a pass that is stored.
 func keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) Pass {
 	kept := Pass{
 		Decode: stage == scheduler.Decode, Worker: int32(w),
@@ -90,8 +88,7 @@ func keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) Pass {
 // Write writes the passes as a Parquet file.
 func (l *Log) Write(w io.Writer) error { return parquet.WriteRows(w, l.Passes) }
 
-// ReadFile reads the output of Write. An error wraps fs.ErrNotExist when there is no
-// such file.
+// ReadFile reads a file that Write has written. The error wraps fs.ErrNotExist if the file does not exist.
 func ReadFile(path string) ([]Pass, error) {
 	if _, err := file.Stat(path); err != nil {
 		return nil, err

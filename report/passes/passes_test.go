@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// run keeps the passes of a small replay.
+// run returns the passes of a small replay.
 func run(t *testing.T, change func(*replay.Spec)) []Pass {
 	t.Helper()
 	args := engineargs.Default()
@@ -38,7 +38,7 @@ func run(t *testing.T, change func(*replay.Spec)) []Pass {
 
 func itself(id int32) int32 { return id }
 
-// What was written is read again.
+// Written passes are read back unchanged.
 func TestFile(t *testing.T) {
 	all := run(t, func(*replay.Spec) {})
 	lost := 0
@@ -85,7 +85,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// The same passes do not part, however they are put together in runs.
+// Equal passes have no difference, for any division into runs.
 func TestSame(t *testing.T) {
 	a := run(t, func(*replay.Spec) {})
 	b := run(t, func(*replay.Spec) {})
@@ -108,7 +108,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// Passes of different lengths are kept one by one, though a core takes them together.
+// Passes of different durations are stored separately, even if the scheduler core reports them as one run.
 func TestUnequalPasses(t *testing.T) {
 	all := run(t, func(s *replay.Spec) {
 		s.Pools[0].Engine.Rules, s.Pools[0].Engine.PassTimes = releases.Rules033(), timing.ParseSource("roofline:h100/llama-3.1-8b")
@@ -129,7 +129,7 @@ func TestUnequalPasses(t *testing.T) {
 	}
 }
 
-// Each kind of difference is found, at its pass and in words.
+// Each kind of difference is found and described, at its pass.
 func TestPart(t *testing.T) {
 	a := []Pass{
 		{Start: 0, End: 5, Gap: 5, Count: 1, Prompt: 30, Tokens: 2, Admitted: []int32{0, 1}, Computed: []int32{0, 1}, Chunks: []int32{10, 20}},
@@ -165,7 +165,7 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// Runs part where something was changed in the middle of them, not before.
+// A change in the middle of a run of passes is found at its pass, not before.
 func TestPartsLate(t *testing.T) {
 	a := run(t, func(*replay.Spec) {})
 	b := run(t, func(s *replay.Spec) { s.Synthetic.Requests = 41 })

@@ -11,10 +11,10 @@ import (
 	"github.com/replay-llm/replay/sim/prompt"
 )
 
-// callsPerBatch is how many calls are handed over at once.
+// callsPerBatch is the number of calls in a batch.
 const callsPerBatch = 1 << 10
 
-// kind is which method of an observer is to be called.
+// kind selects the method of an observer.
 type kind uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	end
 )
 
-// batch is calls in their order, with copies of what they were given.
+// batch holds calls in order, with copies of their arguments.
 type batch struct {
 	order      []kind
 	arrivals   []asked
@@ -36,7 +36,7 @@ type batch struct {
 	passes     []pass
 	ends       []collector.Folded
 
-	// What belongs to the passes, one after the other.
+	// admitted and the fields after it hold the lists of the passes, concatenated.
 	admitted []scheduler.Admission
 	marks    []scheduler.Mark
 	times    []sim.Time
@@ -47,7 +47,7 @@ type batch struct {
 	removed  []uint64
 }
 
-// asked is a request without its prompt, at an instant.
+// asked is a request without its prompt, at a given time.
 type asked struct {
 	sim.Request
 	at sim.Time
@@ -64,7 +64,7 @@ type handoff struct {
 	id       sim.RequestID
 }
 
-// pass is a pass with its lists in the batch, and its detail if it has one.
+// pass is a pass with its lists in the batch, and with its detail if it has one.
 type pass struct {
 	scheduler.Pass
 	detail scheduler.Detail
@@ -92,16 +92,16 @@ func keepRequest(q *sim.Request, at sim.Time) asked {
 	return kept
 }
 
-// keepList copies list behind what is in all, and returns the copy.
+// keepList appends list to all, and returns the copy.
 func keepList[T any](all *[]T, list []T) []T {
 	from := len(*all)
 	*all = append(*all, list...)
 	return (*all)[from:len(*all):len(*all)]
 }
 
-// keepPass copies p without what a router's index needs of it.
+// keepPass copies p without the data for the index of a router.
 func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
-	b.passes = append(b.passes, pass{Pass: *p, stage: stage, worker: w}) // there is room for as many as there are calls
+	b.passes = append(b.passes, pass{Pass: *p, stage: stage, worker: w}) // the capacity is that of calls
 	k := &b.passes[len(b.passes)-1]
 	k.KV, k.Nanos = nil, nil
 	k.Events = keepList(&b.events, p.Events)
@@ -110,7 +110,7 @@ func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass
 		e.Stored, e.Removed = keepList(&b.stored, e.Stored), keepList(&b.removed, e.Removed)
 	}
 	k.Admitted, k.Marks = keepList(&b.admitted, p.Admitted), keepList(&b.marks, p.Marks)
-	k.Aborted = slices.Clone(p.Aborted) // which are few
+	k.Aborted = slices.Clone(p.Aborted) // aborted requests are few
 	k.Gaps, k.Ends, k.Second = keepList(&b.times, p.Gaps), keepList(&b.times, p.Ends), keepList(&b.ids, p.Second)
 	if d := p.Detail; d != nil {
 		k.detail, k.Detail = *d, &k.detail
@@ -118,7 +118,7 @@ func (b *batch) keepPass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass
 	}
 }
 
-// showAll makes the calls. Requests that are folded go to sink, until one is an error.
+// showAll makes the calls. Folded requests go to sink until sink returns an error.
 func (b *batch) showAll(to harness.Observer, sink collector.Sink) (err error) {
 	left := *b
 	for _, k := range b.order {
@@ -147,7 +147,7 @@ func (b *batch) showAll(to harness.Observer, sink collector.Sink) (err error) {
 	return err
 }
 
-// takeFirst takes the first of the rest of s.
+// takeFirst removes the first element of s and returns it.
 func takeFirst[T any](s *[]T) *T {
 	first := &(*s)[0]
 	*s = (*s)[1:]

@@ -31,16 +31,14 @@ type Relay struct {
 	closed bool
 }
 
-// waiting is how many full batches may wait for the observer; a replay that is
-// faster than that waits for it in turn.
+// waiting is the maximum number of full batches that wait for the observer. A faster replay waits.
 const waiting = 2
 
-// batches is how many there are at most: those in the queue, one that is filled and one that is shown. All are kept,
-// since memory that has been used is faster than new memory.
+// batches is the maximum number of batches: the queue, one that is filled and one that is shown. All are reused,
+// since used memory is faster than new memory.
 const batches = waiting + 2
 
-// New returns a relay to an observer, which is called on another goroutine from
-// now on until Close has returned.
+// New returns a relay to an observer. Another goroutine calls the observer until Close has returned.
 func New(to harness.Observer) *Relay {
 	r := &Relay{
 		to: to, fill: newBatch(),
@@ -53,15 +51,15 @@ func New(to harness.Observer) *Relay {
 	return r
 }
 
-// NewFolding is New for a replay with folded requests: they are passed to sink, on the goroutine of the observer and in
-// order with its other calls.
+// NewFolding is New for a replay with folded requests. The relay passes them to sink on the goroutine of the
+// observer, in order with its other calls.
 func NewFolding(to harness.Observer, sink collector.Sink) *Relay {
 	r := New(to)
 	r.sink = sink // before the first batch
 	return r
 }
 
-// Folded keeps a request that is folded. It returns the error of the sink, a little later.
+// Folded passes on a folded request. It returns an error that the sink has returned for an earlier request.
 func (r *Relay) Folded(f *collector.Folded) error {
 	if err := r.Err(); err != nil {
 		return err
@@ -71,7 +69,7 @@ func (r *Relay) Folded(f *collector.Folded) error {
 	return nil
 }
 
-// Err returns the error of the sink, of all requests once the relay is closed.
+// Err returns the error of the sink. After Close it covers all requests.
 func (r *Relay) Err() error {
 	if err := r.failed.Load(); err != nil {
 		return *err
@@ -79,8 +77,8 @@ func (r *Relay) Err() error {
 	return nil
 }
 
-// Close waits until the observer has seen everything. If it has panicked, Close
-// panics with the same value. To close twice is allowed.
+// Close waits until the observer has received all calls. If the observer has panicked, Close panics with the same
+// value. Close may be called twice.
 func (r *Relay) Close() {
 	if r.closed {
 		return
@@ -94,7 +92,7 @@ func (r *Relay) Close() {
 	}
 }
 
-// showBatches takes batches until there are no more.
+// showBatches passes batches to the observer until the queue is closed.
 func (r *Relay) showBatches() {
 	for b := range r.full {
 		if r.broken == nil {
@@ -105,7 +103,7 @@ func (r *Relay) showBatches() {
 	}
 }
 
-// showGuarded shows a batch and keeps what the observer panics with.
+// showGuarded passes a batch to the observer and stores the value of a panic.
 func (r *Relay) showGuarded(b *batch) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -126,7 +124,7 @@ type nothing struct{}
 
 func (nothing) Folded(*collector.Folded) error { return nil }
 
-// passOn notes a call of a kind, and hands the batch over when it is full.
+// passOn adds a call of this kind, and sends the batch if it is full.
 func (r *Relay) passOn(k kind) {
 	r.fill.order = append(r.fill.order, k)
 	if len(r.fill.order) < callsPerBatch {
@@ -140,31 +138,31 @@ func (r *Relay) passOn(k kind) {
 	}
 }
 
-// Arrived keeps an arrival.
+// Arrived passes on an arrival.
 func (r *Relay) Arrived(q *sim.Request, at sim.Time) {
 	r.fill.arrivals = append(r.fill.arrivals, keepRequest(q, at))
 	r.passOn(arrival)
 }
 
-// Routed keeps a placement.
+// Routed passes on a routing decision.
 func (r *Relay) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	r.fill.placements = append(r.fill.placements, placed{*p, keepRequest(p.Request, at), stage})
 	r.passOn(placement)
 }
 
-// Handoff keeps the transfer of a KV cache.
+// Handoff passes on the transfer of a KV cache.
 func (r *Relay) Handoff(id sim.RequestID, from, to sim.Time) {
 	r.fill.handoffs = append(r.fill.handoffs, handoff{from, to, id})
 	r.passOn(transfer)
 }
 
-// Left keeps a departure.
+// Left passes on a departure.
 func (r *Relay) Left(d *harness.Departure) {
 	r.fill.departures = append(r.fill.departures, *d)
 	r.passOn(departure)
 }
 
-// Pass keeps a pass.
+// Pass passes on a pass.
 func (r *Relay) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	r.fill.keepPass(stage, w, p)
 	r.passOn(step)

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// diary is an observer that writes down everything it is shown.
+// diary is an observer that records all calls.
 type diary struct{ lines []string }
 
 func (d *diary) note(format string, args ...any) {
@@ -52,7 +52,7 @@ func (d *diary) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	d.note("%s", text)
 }
 
-// both shows two observers the same.
+// both passes all calls to two observers.
 type both struct {
 	now   *diary
 	later *relay.Relay
@@ -83,7 +83,7 @@ func (b both) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	b.later.Pass(stage, w, p)
 }
 
-// small is a replay in caches so small that requests lose their places.
+// small returns a replay with caches so small that requests are preempted.
 func small(t *testing.T, engine string, twoPools bool) replay.Spec {
 	t.Helper()
 	text := fmt.Sprintf(`{"engine_type":%q,"num_gpu_blocks":60,"block_size":16,"max_num_batched_tokens":512}`, engine)
@@ -116,7 +116,7 @@ func TestShowsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.later.Close()
-			b.later.Close() // once more is no harm
+			b.later.Close() // a second Close has no effect
 			if n := len(b.now.lines); n < 5000 {
 				t.Errorf("%s: %d calls, want enough for several batches", engine, n)
 			}
@@ -143,7 +143,7 @@ type grumpy struct{ diary }
 
 func (*grumpy) Pass(scheduler.Role, sim.WorkerID, *scheduler.Pass) { panic("enough") }
 
-// Close of the relay raises a panic of the observer. The replay continues.
+// Close of the relay repeats a panic of the observer. The replay continues.
 func TestPanic(t *testing.T) {
 	r := relay.New(&grumpy{})
 	spec := small(t, "vllm", false)

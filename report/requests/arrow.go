@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// arrowForm writes rows in batches of a stream.
+// arrowForm writes rows in the batches of a stream.
 type arrowForm struct {
 	out     *arrow.Writer
 	columns []Column

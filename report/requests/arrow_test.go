@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/frames"
 )
 
-// readObjects returns lines of JSON without members that are null.
+// readObjects reads lines of JSON and drops members that are null.
 func readObjects(t *testing.T, in io.Reader) (all []map[string]any) {
 	d := json.NewDecoder(in)
 	d.UseNumber()
@@ -31,7 +31,7 @@ func readObjects(t *testing.T, in io.Reader) (all []map[string]any) {
 	return all
 }
 
-// A stream of Arrow has the rows of a file of JSON lines, as the reader of traces reads it.
+// An Arrow stream has the rows of the file of JSON lines, as read by the reader of traces.
 func TestArrow(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 8, 9, 3000} {
 		rows := random(n)

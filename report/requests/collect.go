@@ -8,17 +8,17 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Place is where a request stands in its workload.
+// Place is the position of a request in its workload.
 type Place struct {
 	Session string
-	Line    int    // of the trace file; 0 when there is none
+	Line    int    // line of the trace file; 0: none
 	Class   string // "" if there are none
-	Round   int    // of a workload that is recycled, from 1; 0 for other workloads
+	Round   int    // round of a repeated workload, from 1; 0 for other workloads
 }
 
-// Collect makes the rows of all requests that arrived, in order of arrival.
-// where, when not nil, names a turn of a session, for several callers at once;
-// seen and book, when not nil, add what these observers saw.
+// Collect returns the rows of all requests that arrived, in order of arrival. where, if not nil, returns the position
+// of a turn of a session; it must be safe for concurrent calls. seen and book, if not nil, add the data of these
+// observers.
 func Collect(c *collector.Collector, where func(session, turn int32) Place, seen *Recorder, book *ledger.Book) []Row {
 	records := c.Records()
 	rows := make([]Row, len(records))
@@ -51,7 +51,7 @@ func Collect(c *collector.Collector, where func(session, turn int32) Place, seen
 	return rows
 }
 
-// setFate notes the outcome of the request, the events before it, and the number of attempts of its client.
+// setFate sets the outcome of the request, the events before it, and the number of attempts of its client.
 func (r *Row) setFate(f collector.Fate, how collector.Outcome, sent bool) {
 	r.Outcome, r.RejectedBy = how.String(), f.Reason
 	r.Retries, r.Migrations, r.LostTokens = Count(f.Retries), Count(f.Migrations), Count(f.LostTokens)
@@ -60,7 +60,7 @@ func (r *Row) setFate(f collector.Fate, how collector.Outcome, sent bool) {
 	}
 }
 
-// setPlace notes where the request stands in its workload.
+// setPlace sets the position of the request in its workload.
 func (r *Row) setPlace(rec *collector.Record, where func(session, turn int32) Place) {
 	if where == nil {
 		r.Session = strconv.Itoa(int(rec.Session))
@@ -75,7 +75,7 @@ func (r *Row) setPlace(rec *collector.Record, where func(session, turn int32) Pl
 	}
 }
 
-// setLedger notes where the time of the request went.
+// setLedger sets the ledger of the request.
 func (r *Row) setLedger(book *ledger.Book) {
 	if e, ok := book.Entry(sim.RequestID(r.ID)); ok {
 		for i, ms := range e {
@@ -88,7 +88,7 @@ func (r *Row) setLedger(book *ledger.Book) {
 	}
 }
 
-// setFacts takes over what the collector knows.
+// setFacts copies the data of the collector.
 func (r *Row) setFacts(id sim.RequestID, rec *collector.Record) {
 	r.ID, r.Turn = int(id), int(rec.Turn)
 	if rec.Worker != collector.Nowhere {
@@ -112,7 +112,7 @@ func (r *Row) setFacts(id sim.RequestID, rec *collector.Record) {
 	r.deriveSpans(rec)
 }
 
-// deriveSpans fills in the spans, which only requests that count have.
+// deriveSpans computes the time spans. Only requests that count have them.
 func (r *Row) deriveSpans(rec *collector.Record) {
 	if !rec.Counted() {
 		return

@@ -10,12 +10,12 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// Column is one column of the file.
+// Column is a column of the file.
 type Column struct {
 	Name string
-	// Meaning is a sentence for people, with the unit.
+	// Meaning is a description, with the unit.
 	Meaning string
-	// Required reports whether no row is without a value.
+	// Required reports whether every row has a value.
 	Required bool
 	// Kind is the type of the values in a Parquet file.
 	Kind parquet.Kind
@@ -52,8 +52,8 @@ func Columns() []Column {
 	return columns
 }
 
-// columnsOf returns the columns of a file of rows, all of which have an optional one or
-// none.
+// columnsOf returns the columns of a file of rows. For an optional column, either all rows or no rows must have a
+// value.
 func columnsOf(rows []Row) []Column {
 	var first Row
 	if len(rows) > 0 {
@@ -81,21 +81,21 @@ func columnsOf(rows []Row) []Column {
 // frontEndColumn is only in files of runs with a front end.
 const frontEndColumn = "in_front_end_ms"
 
-// ledgerParts are the uses of a request's time, which sum to e2e_ms.
+// ledgerParts returns the columns of the ledger parts, which sum to e2e_ms.
 func ledgerParts() []Column {
 	columns := make([]Column, 0, len(ledger.Parts()))
 	for _, p := range ledger.Parts() {
 		columns = append(columns, Column{
 			Name: "in_" + p.Key() + "_ms", Meaning: "part of e2e_ms (docs/explain.md): " + p.String(), Kind: parquet.Double,
 			optional: p == ledger.FrontEnd,
-			repeats:  p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched, // often 0
+			repeats:  p != ledger.Prefill && p != ledger.Alone && p != ledger.Stretched, // these are often 0
 			at:       func(r *Row) reflect.Value { return reflect.ValueOf(&r.Parts[p]).Elem() },
 		})
 	}
 	return columns
 }
 
-// isKnown reports whether there is a value at v.
+// isKnown reports whether v is a known value.
 func (c *Column) isKnown(v reflect.Value) bool {
 	switch c.Kind {
 	case parquet.Int64:

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Format is the form of a per-request file, and the end of its name.
+// Format is the format of a per-request file. It equals the extension of the file name.
 type Format string
 
 const (
@@ -21,7 +21,7 @@ const (
 	Arrow   Format = "arrow" // a stream of Arrow IPC, which ReadFile does not read
 )
 
-// FormatOf is the format that the end of a file's name stands for.
+// FormatOf returns the format for the extension of a file name.
 func FormatOf(path string) (Format, error) {
 	end := filepath.Ext(path)
 	switch f := Format(strings.TrimPrefix(end, ".")); f {
@@ -58,7 +58,7 @@ func Write(w io.Writer, f Format, rows []Row) error {
 	return to.close()
 }
 
-// Writer writes rows as they come. The file is the one that Write makes of all of them.
+// Writer writes rows incrementally. The file equals the file that Write makes of all rows.
 type Writer struct {
 	out    io.Writer
 	format Format
@@ -66,7 +66,7 @@ type Writer struct {
 	rows   []Row
 }
 
-// rowsAtOnce is how many rows a Writer keeps, a multiple of batch.
+// rowsAtOnce is the number of rows that a Writer buffers, a multiple of batch.
 const rowsAtOnce = 4 * batch
 
 // NewWriter returns a Writer in the given format.
@@ -74,7 +74,7 @@ func NewWriter(w io.Writer, f Format) *Writer {
 	return &Writer{out: w, format: f, rows: make([]Row, 0, rowsAtOnce)}
 }
 
-// Add writes a row, now or later.
+// Add writes a row, possibly later.
 func (w *Writer) Add(r *Row) error {
 	if w.rows = append(w.rows, *r); len(w.rows) < rowsAtOnce {
 		return nil
@@ -91,7 +91,7 @@ func (w *Writer) flush() error {
 	return err
 }
 
-// Close writes what is left.
+// Close writes the buffered rows.
 func (w *Writer) Close() error {
 	if err := w.flush(); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (w *Writer) Close() error {
 	return w.to.close()
 }
 
-// ReadFile reads a per-request file in the format its name stands for. Columns
-// that a row does not have are unknown; columns it does not know are skipped.
+// ReadFile reads a per-request file in the format of its extension. Columns that the file lacks are unknown in the
+// rows; unknown columns are skipped.
 func ReadFile(path string) ([]Row, error) {
 	f, err := FormatOf(path)
 	if err != nil {

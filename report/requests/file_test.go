@@ -19,7 +19,7 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// random makes rows in which anything may be unknown.
+// random returns rows in which any value may be unknown.
 func random(n int) []Row {
 	r := rand.New(rand.NewPCG(1, 1))
 	columns := Columns()
@@ -28,7 +28,7 @@ func random(n int) []Row {
 		rows[i] = newRow()
 		for j := range columns {
 			c := &columns[j]
-			if !c.Required && !c.optional && r.IntN(3) == 0 { // optional ones all rows have, or none
+			if !c.Required && !c.optional && r.IntN(3) == 0 { // all rows have an optional value, or none has
 				continue
 			}
 			switch at := c.at(&rows[i]); c.Kind {
@@ -46,7 +46,7 @@ func random(n int) []Row {
 	return rows
 }
 
-// writeFile writes rows to a file in the format its name stands for.
+// writeFile writes rows to a file in the format of its extension.
 func writeFile(path string, rows []Row) error {
 	f, err := FormatOf(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func same(a, b []Row) bool {
 	return slices.Equal(linesOf(a), linesOf(b)) && slices.Equal(bitsOf(a), bitsOf(b))
 }
 
-// linesOf are rows as text.
+// linesOf returns rows as text.
 func linesOf(rows []Row) []string {
 	var all []string
 	for i := range rows {
@@ -90,7 +90,7 @@ func bitsOf(rows []Row) []uint64 {
 	return all
 }
 
-// Rows come back from a file as they were, in all formats.
+// Rows are read back unchanged in all formats.
 func TestReadBack(t *testing.T) {
 	for _, n := range []int{0, 1, 3000} {
 		rows := random(n)
@@ -129,7 +129,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// full is a disk with room for left bytes.
+// full is a writer that fails after left bytes.
 type full struct{ left int }
 
 var errFull = errors.New("no space left")
@@ -141,7 +141,7 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Writing ends with the first error, wherever it comes.
+// Writing ends with the first error at any position.
 func TestFullDisk(t *testing.T) {
 	rows := random(1000)
 	for _, f := range []Format{Parquet, JSONL, CSV} {
@@ -153,7 +153,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Rows are collected in parts, each once.
+// Parallel collection returns each row once.
 func TestInParts(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, cores := range []int{1, 2, 7} {
@@ -172,7 +172,7 @@ func TestInParts(t *testing.T) {
 	}
 }
 
-// Files that are none are refused with the place.
+// Invalid files are rejected with the position of the error.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a.txt", "", "must end in .parquet, .arrow, .jsonl or .csv"},
@@ -193,7 +193,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// kindName is what readers call a type of values.
+// kindName returns the name of a type in other readers.
 func kindName(k parquet.Kind) string {
 	return map[parquet.Kind]string{parquet.Int64: "int64", parquet.Double: "double", parquet.Text: "string", parquet.Bool: "boolean"}[k]
 }
@@ -209,7 +209,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// Parquet files open in the usual reader with the right types.
+// A standard Parquet reader opens the files, with the right types.
 func TestPyArrow(t *testing.T) {
 	python := optional.Python(t, "pyarrow.parquet")
 	path := filepath.Join(t.TempDir(), "r.parquet")
@@ -241,7 +241,7 @@ print(sum(v for v in t["input_tokens"].to_pylist()))
 	}
 }
 
-// So does the database that people ask such files with.
+// DuckDB opens the Parquet files, too.
 func TestDuckDB(t *testing.T) {
 	python := optional.Python(t, "duckdb")
 	path := filepath.Join(t.TempDir(), "r.parquet")

@@ -15,34 +15,34 @@ import (
 // looked up when the request ends, or a time that a pass carries.
 type decoding struct {
 	seen   *sliding.List[sight]
-	inside int    // requests that have their first token here and not their last
-	passes int    // so far
+	inside int    // requests that decode on this worker
+	passes int    // number of passes so far
 	blind  bool   // the times of a pass could not be assigned to requests
 	peaks  []peak // passes longer than all after them, longest first
 }
 
-// peak is a pass, by number, and its length.
+// peak is a pass, by number, with its duration.
 type peak struct {
 	pass int
 	gap  sim.Time
 }
 
-// interval is a request's time of decoding.
+// interval is the decoding time of a request.
 type interval struct {
-	since   int      // first pass with a length that may be a time between its tokens
+	since   int      // first pass with a duration that can be a time between its tokens
 	longest sim.Time // longest time seen so far; once the request has ended, of all
-	inside  bool     // it has its first token and not its last
+	inside  bool     // the request has its first token and not its last
 	ended   bool
-	resumed bool     // it continues elsewhere, and
+	resumed bool     // the request continues on another worker
 	last    sim.Time // this is when it had its latest token
 }
 
-// longestKnown is the longest time between two tokens of a request that has ended.
+// longestKnown returns the longest time between two tokens of a request that has ended.
 func (i *interval) longestKnown() (sim.Time, bool) { return i.longest, i.ended }
 
 func (d *decoding) intervalOf(id sim.RequestID) *interval { return &d.seen.At(int(id)).tokens }
 
-// addPass takes in a pass or a run of them.
+// addPass adds a pass or a run of passes.
 func (d *decoding) addPass(p *scheduler.Pass) {
 	longest := p.Gap
 	for i := range p.Ends {
@@ -66,7 +66,7 @@ func (d *decoding) addPass(p *scheduler.Pass) {
 	}
 }
 
-// pushLength notes the length of the current pass.
+// pushLength adds the duration of the current pass.
 func (d *decoding) pushLength(gap sim.Time) {
 	if d.inside == 0 {
 		return
@@ -77,8 +77,7 @@ func (d *decoding) pushLength(gap sim.Time) {
 	d.peaks = append(d.peaks, peak{d.passes, gap})
 }
 
-// resumeRequest takes in for how long those were without a token that had none in the
-// pass before.
+// resumeRequest adds the times without a token of requests that got no token in the previous pass.
 func (d *decoding) resumeRequest(p *scheduler.Pass) {
 	if len(p.Gaps) == 0 {
 		return
@@ -93,8 +92,8 @@ func (d *decoding) resumeRequest(p *scheduler.Pass) {
 	}
 }
 
-// resumeElsewhere takes in for how long a request was without a token that has brought
-// tokens from another worker. It has gained its next one.
+// resumeElsewhere adds the time without a token of a request that came with tokens from another worker. The request
+// has got its next token.
 func (d *decoding) resumeElsewhere(m *scheduler.Mark, at sim.Time) {
 	i := d.intervalOf(m.Request)
 	if !i.resumed || !m.First {
@@ -104,21 +103,21 @@ func (d *decoding) resumeElsewhere(m *scheduler.Mark, at sim.Time) {
 	i.ended = m.Last && !d.blind
 }
 
-// enterRequest takes in a request that gained its first token in the current pass.
+// enterRequest adds a request that got its first token in the current pass.
 func (d *decoding) enterRequest(id sim.RequestID) {
 	i := d.intervalOf(id)
 	i.inside, i.since = true, d.passes+1
 	d.inside++
 }
 
-// dropRequest ends the time of a request that leaves the worker before its last token.
+// dropRequest ends the decoding of a request that leaves the worker before its last token.
 func (d *decoding) dropRequest(i *interval) {
 	i.inside = false
 	d.inside--
 	d.raiseLongest(i)
 }
 
-// raiseLongest takes in the longest pass since a request had its first token here.
+// raiseLongest applies the longest pass since the first token of a request on this worker.
 func (d *decoding) raiseLongest(i *interval) {
 	at := sort.Search(len(d.peaks), func(k int) bool { return d.peaks[k].pass >= i.since })
 	if at < len(d.peaks) {
@@ -126,7 +125,7 @@ func (d *decoding) raiseLongest(i *interval) {
 	}
 }
 
-// leaveRequest ends a request with the current pass.
+// leaveRequest ends the decoding of a request with the current pass.
 func (d *decoding) leaveRequest(id sim.RequestID) {
 	i := d.intervalOf(id)
 	if !i.inside {

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// engine makes passes in which requests gain tokens, lose their place and are
-// left out, and knows each request's longest gap.
+// engine generates passes in which requests get tokens, are preempted or are left out. It records the longest gap of
+// each request.
 type engine struct {
 	r       *rand.Rand
 	rec     *Recorder
@@ -36,7 +36,7 @@ func (e *engine) arrive(q *asked) {
 	e.rec.Arrived(&sim.Request{ID: q.id}, e.now)
 }
 
-// step makes one pass; partly lets it leave out single requests.
+// step generates one pass; partly allows it to leave out single requests.
 func (e *engine) step(partly bool) {
 	gap := sim.Time(1 + e.r.IntN(50))
 	p := &scheduler.Pass{Start: e.now, Count: 1, Gap: gap, Detail: &scheduler.Detail{}}
@@ -76,7 +76,7 @@ func (e *engine) step(partly bool) {
 	e.now = p.End
 }
 
-// spread gives the passes of a run separate times.
+// spread assigns different times to the passes of a run.
 func (e *engine) spread(p *scheduler.Pass) {
 	p.Gap, p.End = 0, p.Start
 	for range p.Count {
@@ -125,8 +125,7 @@ func (e *engine) tokens(p *scheduler.Pass, partly bool) {
 	}
 }
 
-// Longest gaps are those the engine counted, be requests left out one by one or
-// not.
+// The longest gaps equal those that the engine recorded, with and without passes that leave out requests.
 func TestLongestGaps(t *testing.T) {
 	for _, partly := range []bool{false, true} {
 		known := 0
@@ -158,7 +157,7 @@ func TestLongestGaps(t *testing.T) {
 	}
 }
 
-// A core that does not report the requests of its times leaves them unknown.
+// If a scheduler core does not report the requests of its times, the longest gaps are unknown.
 func TestBlind(t *testing.T) {
 	rec := new(Recorder)
 	rec.Arrived(&sim.Request{}, 0)

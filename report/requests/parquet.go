@@ -8,17 +8,16 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// The numbers of rows of a group of a file, and of bytes of a page of its columns. Pages are small, since all columns
-// of a group have one in memory. batch is how many rows are in one page at least.
+// Sizes of a file: rows per row group, bytes per page, and the minimum number of rows per page (batch). Pages are
+// small, since one page of each column is in memory.
 const (
 	groupRows = 1 << 17
 	pageBytes = 1 << 15
 	batch     = 1 << 9
 )
 
-// parquetColumns returns the columns in their order. Whole numbers are written as
-// differences, which is small and costs little. Times are hardly ever the same,
-// and compressing them is a waste of it, except those columns that say so.
+// parquetColumns returns the columns in order. Integers are written as differences, which is small and fast. Times
+// rarely repeat, so only columns of text or with the tag "repeats" are compressed.
 func parquetColumns(columns []Column) []parquet.Column {
 	all := make([]parquet.Column, len(columns))
 	for i, c := range columns {
@@ -30,7 +29,7 @@ func parquetColumns(columns []Column) []parquet.Column {
 	return all
 }
 
-// parquetForm writes rows in groups.
+// parquetForm writes rows in row groups.
 type parquetForm struct {
 	out     *parquet.Writer
 	columns []Column
@@ -44,7 +43,7 @@ func newParquet(w io.Writer, columns []Column) *parquetForm {
 	}
 }
 
-// addRows adds rows: whole batches, except those at the end.
+// addRows adds rows: only whole batches, except at the end.
 func (f *parquetForm) addRows(rows []Row) error {
 	for len(rows) > 0 {
 		n := min(len(rows), groupRows-f.rows)
@@ -76,7 +75,7 @@ type values interface {
 	AddBool(b bool)
 }
 
-// addValues adds what the column has of rows.
+// addValues adds the values of the column in rows.
 func (c *Column) addValues(to values, rows []Row) {
 	for i := range rows {
 		switch v := c.at(&rows[i]); {
@@ -94,7 +93,7 @@ func (c *Column) addValues(to values, rows []Row) {
 	}
 }
 
-// readParquet reads what parquetForm writes.
+// readParquet reads a file that parquetForm has written.
 func readParquet(in *os.File) ([]Row, error) {
 	file, err := parquet.Open(in)
 	if err != nil {
@@ -123,7 +122,7 @@ func readParquet(in *os.File) ([]Row, error) {
 			if err != nil {
 				return nil, err
 			}
-			for len(rows) < first+n { // as many as there are values
+			for len(rows) < first+n { // one row per value
 				rows = append(rows, unknown)
 			}
 			c.setValues(rows[first:], values)
@@ -132,7 +131,7 @@ func readParquet(in *os.File) ([]Row, error) {
 	return rows, nil
 }
 
-// setValues puts the values of a column into rows.
+// setValues sets the values of a column in rows.
 func (c *Column) setValues(rows []Row, v *parquet.Values) {
 	next := 0
 	for i := range rows {

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// rowsPerPart is how many rows are worth a goroutine.
+// rowsPerPart is the minimum number of rows for which a goroutine pays.
 const rowsPerPart = 1 << 10
 
-// inParts has work done on n rows, in a part for each core.
+// inParts calls work for all n rows, in one part per core.
 func inParts(n int, work func(from, to int)) {
 	parts := min(runtime.GOMAXPROCS(0), n/rowsPerPart)
 	if parts < 2 {
@@ -24,11 +24,10 @@ func inParts(n int, work func(from, to int)) {
 	wg.Wait()
 }
 
-// rowsPerText is how many rows are formatted, and written, at once.
+// rowsPerText is the number of rows that are formatted and written together.
 const rowsPerText = 1 << 8
 
-// writeText writes a text for each row, in order. Texts are formatted on all
-// cores.
+// writeText writes a text for each row, in order. All cores format texts.
 func writeText(w io.Writer, rows []Row, format func(dst []byte, r *Row) []byte) error {
 	texts := make([][]byte, runtime.GOMAXPROCS(0))
 	for atOnce := range slices.Chunk(rows, rowsPerText*len(texts)) {

@@ -18,7 +18,7 @@ type Recorder struct {
 	blind bool // some engine does not report the requests that it preempts
 }
 
-// sight is what was seen of one request.
+// sight holds the recorded data of one request.
 type sight struct {
 	line      int32
 	preempted int32
@@ -35,24 +35,24 @@ type sight struct {
 	tokens interval
 }
 
-// Grow makes room for this number of requests.
+// Grow reserves memory for this number of requests.
 func (rec *Recorder) Grow(requests int) {
 	rec.seen.Grow(requests)
 }
 
-// Drop forgets the requests before one: they are not needed any more.
+// Drop removes the data of all requests with smaller ids.
 func (rec *Recorder) Drop(before sim.RequestID) { rec.seen.Drop(int(before)) }
 
 func (rec *Recorder) sightOf(id sim.RequestID) *sight { return rec.seen.At(int(id)) }
 
-// Arrived notes a request.
+// Arrived records a request.
 func (rec *Recorder) Arrived(q *sim.Request, _ sim.Time) {
 	rec.seen.Append(sight{
 		line: int32(q.Line), prefillEnd: Unknown(), decodeStart: Unknown(), decodeAdmit: Unknown(),
 	})
 }
 
-// Routed notes the decision of the router of the first stage that a request goes through.
+// Routed records the routing decision for the first stage of a request.
 func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	if stage == scheduler.Decode && !p.Request.Local {
 		return
@@ -63,13 +63,14 @@ func (rec *Recorder) Routed(stage scheduler.Role, at sim.Time, p *router.Placeme
 	s.cost, s.nextCost, s.overlap, s.blocks, s.next = p.Cost, p.SecondCost, p.Overlap, p.Blocks, p.Second
 }
 
-// Handoff notes the transfer of a KV cache.
+// Handoff records the transfer of a KV cache.
 func (rec *Recorder) Handoff(id sim.RequestID, from, to sim.Time) {
 	s := rec.sightOf(id)
 	s.prefillEnd, s.decodeStart = MS(from), MS(to)
 }
 
-// Left drops the record of a request that begins again, and notes the time that a continued one is without a token.
+// Left drops the data of a request that begins again. For a request that continues, it records the time without a
+// token.
 func (rec *Recorder) Left(d *harness.Departure) {
 	s := rec.sightOf(d.Request)
 	if s.tokens.inside {
@@ -84,7 +85,7 @@ func (rec *Recorder) Left(d *harness.Departure) {
 	}
 }
 
-// Pass notes the preempted requests, the requests that came to decode, and the times between tokens.
+// Pass records preempted requests, requests that reached the decode worker, and the times between tokens.
 func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	lost := []sim.RequestID(nil)
 	if p.Detail != nil {
@@ -109,7 +110,7 @@ func (rec *Recorder) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pas
 	d.addPass(p)
 }
 
-// fillRow adds to r what was seen.
+// fillRow adds the recorded data to r.
 func (rec *Recorder) fillRow(r *Row) {
 	if r.ID >= rec.seen.Len() {
 		return

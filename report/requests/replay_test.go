@@ -26,7 +26,7 @@ func recorded(t *testing.T, spec replay.Spec) (*harness.Result, []requests.Row) 
 	return result, requests.Collect(result.Collector, nil, seen, nil)
 }
 
-// specs are runs in small caches, so that engines preempt, of all topologies.
+// specs returns runs of all topologies with small caches, so that engines preempt.
 func specs() map[string]replay.Spec {
 	all := map[string]replay.Spec{}
 	for _, engine := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
@@ -55,7 +55,7 @@ func specs() map[string]replay.Spec {
 	return all
 }
 
-// The values of a row fit together, and over all rows they give the values of the report.
+// The values of a row are consistent, and together the rows give the values of the report.
 func TestRowsAndReport(t *testing.T) {
 	preempted, transferred := 0, 0
 	for name, spec := range specs() {
@@ -79,7 +79,7 @@ func TestRowsAndReport(t *testing.T) {
 			}
 			check(t, name, r, spec.Disaggregated())
 		}
-		if math.Abs(float64(longest)-result.Report.ITL.Max) > 1e-9 { // which may count in whole ns
+		if math.Abs(float64(longest)-result.Report.ITL.Max) > 1e-9 { // the report may count in whole ns
 			t.Errorf("%s: longest gap of any request %v, the report says %v", name, longest, result.Report.ITL.Max)
 		}
 		if unknown > 0 {
@@ -100,7 +100,7 @@ func TestRowsAndReport(t *testing.T) {
 	}
 }
 
-// check holds a finished request to the order of its times.
+// check checks the order of the times of a finished request.
 func check(t *testing.T, name string, r *requests.Row, disaggregated bool) {
 	t.Helper()
 	near := func(a, b requests.MS) bool { return math.Abs(float64(a-b)) < 1e-9 }

@@ -15,25 +15,25 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// MS is an instant or a span in ms of the logical clock; it may be unknown.
+// MS is a time or a duration in ms of the logical clock. It may be unknown.
 type MS float64
 
-// Unknown is a time that is not known, or that there is none of.
+// Unknown returns an unknown or missing time.
 func Unknown() MS { return MS(math.NaN()) }
 
-// Known reports whether there is a time.
+// Known reports whether the time is known.
 func (m MS) Known() bool { return m == m }
 
-// Count is a number or a worker's id; negative: unknown, or none.
+// Count is a number or a worker id; negative: unknown or none.
 type Count int
 
-// None is a count that is not known, or that there is none of.
+// None is an unknown or missing count.
 const None Count = -1
 
-// Known reports whether there is a number.
+// Known reports whether the number is known.
 func (c Count) Known() bool { return c >= 0 }
 
-// Verdict reports whether a request met the objectives it was held to.
+// Verdict reports whether a request met its objectives.
 type Verdict int8
 
 const (
@@ -49,9 +49,9 @@ func verdictOf(met bool) Verdict {
 	return Missed
 }
 
-// Row has the known facts of one request. Instants are on the logical clock, which starts at 0. A tag names the column of
-// a field and has its meaning, with the unit. In a column that repeats, many values in a row are the same, so that
-// packing them pays.
+// Row holds the known data of one request. Times are on the logical clock, which starts at 0. The tags of a field
+// have the name, the description and the unit of its column. In a column with the tag "repeats" many values are
+// equal, so that compression pays.
 type Row struct {
 	ID            int    `col:"id" means:"index of the request in the order of arrivals, from 0"`
 	Session       string `col:"session" means:"name of the session in the trace, or its number"`
@@ -85,19 +85,19 @@ type Row struct {
 	SLO       Verdict `col:"slo_met" means:"whether the request met all per-request objectives"`
 	SLOMissed string  `col:"slo_missed" means:"objectives that the request missed, joined with +"`
 
-	// Only where there are classes.
+	// Class is only known if the workload has classes.
 	Class string `col:"class,optional,repeats" means:"class of the request"`
 
-	// Only where the report is of a window.
+	// InWindow is only known if the report is about a window.
 	InWindow Verdict `col:"in_window,optional" means:"whether the request arrived in the window of the report (--window)"`
-	// Only where the workload is recycled.
+	// Round is only known if the workload is repeated.
 	Round Count `col:"round,optional,repeats" means:"round of the repeated workload that the request belongs to, from 1 (--recycle)"`
 
-	// Only of runs in which requests may end in other ways.
+	// Ending is only known in runs in which requests may end in other ways than completed.
 	Ending
 }
 
-// Instants are when a request came to each stage.
+// Instants holds the times at which a request reached each stage.
 type Instants struct {
 	Arrival     MS `col:"arrival_ms,required,repeats" means:"time of arrival, in ms from the start of the run"`
 	Routed      MS `col:"routed_ms,repeats" means:"time at which the router chose a worker, in ms from the start of the run"`
@@ -110,7 +110,7 @@ type Instants struct {
 	DecodeAdmit MS `col:"decode_admit_ms" means:"time of the first admission to a decode engine, in ms from the start of the run"`
 }
 
-// Routing is what the KV router saw of a request.
+// Routing holds the routing decision of the KV router for a request.
 type Routing struct {
 	PromptBlocks Count `col:"prompt_blocks" means:"blocks of the prompt, as the KV router counts them"`
 	Overlap      Count `col:"overlap_blocks" means:"prompt blocks that the KV router saw cached on the chosen worker"`
@@ -119,7 +119,7 @@ type Routing struct {
 	RunnerUpCost MS    `col:"runner_up_cost_blocks" means:"cost of the worker runner_up, in blocks"`
 }
 
-// Ending is how a request ended, and how often it was sent.
+// Ending holds the outcome of a request, and the number of its attempts.
 type Ending struct {
 	Outcome    string `col:"outcome,optional,repeats" means:"outcome of the request: completed, rejected, shed, lost or unfinished"`
 	RejectedBy string `col:"rejected_by,optional,repeats" means:"reason of a rejection, as in the keys rejected_by_ of the report: max_model_len, unfit, ..."`
@@ -127,19 +127,19 @@ type Ending struct {
 	Migrations Count  `col:"migrations,optional,repeats" means:"number of times that the request continued on another worker with its generated tokens"`
 	LostTokens Count  `col:"lost_tokens,optional,repeats" means:"generated tokens that were discarded"`
 
-	// Only if clients hang up or retry.
+	// Attempts and the fields after it are only known if clients time out or retry.
 	Attempts Count `col:"attempts,optional,repeats" means:"number of times that the client sent the request"`
 	Timeouts Count `col:"timeouts,optional,repeats" means:"number of attempts that the client cancelled before the first token"`
 	Sent     MS    `col:"sent_ms,optional,repeats" means:"time of the last attempt of the client, in ms from the start of the run"`
 }
 
-// Parts is where the time of a request went, in the order of ledger.Parts.
+// Parts is the ledger of a request, in the order of ledger.Parts.
 type Parts [9]MS
 
-// Explained reports whether a ledger was kept of the request.
+// Explained reports whether the request has a ledger.
 func (r *Row) Explained() bool { return r.Parts[0].Known() }
 
-// newRow is a row of which nothing is known.
+// newRow returns a row with unknown values.
 func newRow() (r Row) {
 	for _, c := range Columns() {
 		switch at := c.at(&r); {
@@ -152,12 +152,11 @@ func newRow() (r Row) {
 	return r
 }
 
-// Measured reports whether the report is about the request, because it arrived in its window.
+// Measured reports whether the report counts the request: the request arrived in the window, or there is no window.
 func (r *Row) Measured() bool { return r.InWindow != Missed }
 
-// Counted reports whether the request enters the statistics of the report: it was
-// admitted and gained a token.
+// Counted reports whether the statistics of the report count the request: it was admitted and got a token.
 func (r *Row) Counted() bool { return r.Admit.Known() && r.Tokens > 0 }
 
-// Finished reports whether the request gained all the tokens it asked for.
+// Finished reports whether the request got all its requested tokens.
 func (r *Row) Finished() bool { return r.Counted() && r.Tokens >= r.Output }

@@ -14,13 +14,13 @@ import (
 // It is a collector.Sink, on the goroutine of what it reads.
 type Stream struct {
 	Window collector.Window
-	// Classes are the names of classes, if there are any.
+	// Classes are the names of the classes, if there are any.
 	Classes []string
-	// Seen and Book, when not nil, add what these observers saw; they forget it then.
+	// Seen and Book, if not nil, add the data of these observers. Afterwards this data is dropped.
 	Seen *Recorder
 	Book *ledger.Book
 	Show []func(r *Row) error // each may change it for those behind
-	// Drop, when not nil, is called with the request before which all have been shown.
+	// Drop, if not nil, is called with the id before which all requests have been shown.
 	Drop func(before sim.RequestID)
 
 	unknown Row
@@ -28,7 +28,7 @@ type Stream struct {
 	row     Row
 }
 
-// Folded makes the row of a request.
+// Folded returns the row of a request to all functions of Show.
 func (s *Stream) Folded(f *collector.Folded) error {
 	if !s.made {
 		s.unknown, s.made = newRow(), true
@@ -55,7 +55,7 @@ func (s *Stream) Folded(f *collector.Folded) error {
 	return nil
 }
 
-// fillRow takes over what is known of a request that is folded.
+// fillRow copies the data of a folded request.
 func (s *Stream) fillRow(r *Row, f *collector.Folded) {
 	r.setFacts(sim.RequestID(f.ID), &f.Record)
 	if f.Windowed {

@@ -12,8 +12,8 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// A replay with folded requests gives the report and the files of rows of a replay that keeps them, whether observers
-// run at once or later.
+// A replay with folded requests gives the same report and the same files of rows as a replay that keeps all requests.
+// Observers may run immediately or later.
 func TestStreamedRowsAreCollected(t *testing.T) {
 	for name, spec := range specs() {
 		kept, rows := recorded(t, spec)

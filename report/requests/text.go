@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/report/parquet"
 )
 
-// newJSONL returns a writer of an object per line with all columns in order; null stands for an unknown value.
+// newJSONL returns a writer of one JSON object per line, with all columns in order. Unknown values are null.
 func newJSONL(w io.Writer, columns []Column) *textForm {
 	keys := make([]string, len(columns))
 	for i := range columns {
@@ -35,7 +35,7 @@ func newJSONL(w io.Writer, columns []Column) *textForm {
 	}}
 }
 
-// textForm writes a text for each row, after a text for all of them.
+// textForm writes a header, and a text for each row.
 type textForm struct {
 	out    io.Writer
 	head   string
@@ -58,10 +58,10 @@ func (f *textForm) close() error {
 	return err
 }
 
-// readBuffer is how many bytes are read at once.
+// readBuffer is the size of the read buffer in bytes.
 const readBuffer = 1 << 16
 
-// appendText appends a value as text, nothing when there is none.
+// appendText appends a value as text, and nothing for an unknown value.
 func (c *Column) appendText(dst []byte, r *Row, quote func([]byte, string) []byte) []byte {
 	v := c.at(r)
 	switch {
@@ -77,11 +77,11 @@ func (c *Column) appendText(dst []byte, r *Row, quote func([]byte, string) []byt
 	return strconv.AppendBool(dst, v.Int() == int64(Met))
 }
 
-// appendJSONString quotes s; plain text, the usual case, without a detour.
+// appendJSONString appends s with quotes. Plain text takes a fast path.
 func appendJSONString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // a string cannot fail
+			quoted, _ := json.Marshal(s) // a string can always be marshalled
 			return append(dst, quoted...)
 		}
 	}
@@ -90,7 +90,7 @@ func appendJSONString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// readJSONL reads what newJSONL writes.
+// readJSONL reads a file that newJSONL has written.
 func readJSONL(in io.Reader) ([]Row, error) {
 	columns, unknown := Columns(), newRow()
 	var rows []Row
@@ -127,7 +127,7 @@ func (c *Column) unmarshalValue(r *Row, value json.RawMessage) error {
 	return c.parseText(r, text)
 }
 
-// parseText puts a value written as text into r.
+// parseText parses a value of the column and sets it in r.
 func (c *Column) parseText(r *Row, text string) error {
 	at := c.at(r)
 	switch c.Kind {
@@ -155,8 +155,8 @@ func (c *Column) parseText(r *Row, text string) error {
 	return nil
 }
 
-// newCSV returns a writer of a line of names and a line per row; unknown values are empty. It formats alone, since
-// numbers need no quoting and there are many.
+// newCSV returns a writer of a header line and one line per row. Unknown values are empty. It has a separate encoder,
+// since most values are numbers, which need no quotes.
 func newCSV(w io.Writer, columns []Column) *textForm {
 	names := make([]string, len(columns))
 	for i := range columns {
@@ -180,7 +180,7 @@ func appendCSVString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// readCSV reads what newCSV writes.
+// readCSV reads a file that newCSV has written.
 func readCSV(in io.Reader) ([]Row, error) {
 	records := csv.NewReader(bufio.NewReaderSize(in, readBuffer))
 	records.ReuseRecord = true
@@ -214,7 +214,7 @@ func readCSV(in io.Reader) ([]Row, error) {
 	}
 }
 
-// arrangeColumns finds the column of each name, nil for a name it does not know.
+// arrangeColumns returns the column of each name, nil for an unknown name.
 func arrangeColumns(names []string) ([]*Column, error) {
 	columns := Columns()
 	byName := make(map[string]*Column, len(columns))

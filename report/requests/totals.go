@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Totals derives entries of the report from rows in order of arrival, to the last bit: counts, and means, least and
-// largest values of times that are measured once per request. Of a run that was ended early the report counts the
-// gained answer tokens, not the requested ones.
+// Totals computes report values from rows in order of arrival, to the last bit: counts, and means, minima and maxima
+// of times with one sample per request. If the run ended early, the report counts generated answer tokens, not
+// requested tokens.
 func Totals(rows []Row, early bool) []collector.Field {
 	var completed, input, output, reused int
 	duration, arrived, whole := MS(0), 0, true
@@ -38,7 +38,7 @@ func Totals(rows []Row, early bool) []collector.Field {
 		collector.Of("total_output_tokens", output),
 		collector.Of("prefix_cache_reused_ratio", ratio),
 	}
-	if whole { // the rows do not have the length of a window
+	if whole { // the rows do not contain the length of a window
 		fields = slices.Insert(fields, 4, collector.Of("duration_ms", float64(duration)))
 	}
 	for _, m := range Metrics() {
@@ -47,14 +47,14 @@ func Totals(rows []Row, early bool) []collector.Field {
 	return fields
 }
 
-// Metric is a time that every request has, or every one of two tokens or more.
+// Metric is a time of every request, or of every request with at least two tokens.
 type Metric struct {
 	Name string // as in ttft
 	Key  string // of the report's entries, as in p99_ttft_ms without p99_
 	At   func(*Row) MS
 }
 
-// Metrics are the times measured once per request.
+// Metrics returns the times with one sample per request.
 func Metrics() []Metric {
 	return []Metric{
 		{"ttft", "ttft_ms", func(r *Row) MS { return r.TTFT }},
@@ -69,7 +69,7 @@ func spreadOf(m Metric, rows []Row) []collector.Field {
 	return []collector.Field{collector.Of("mean_"+m.Key, d.Mean), collector.Of("min_"+m.Key, d.Min), collector.Of("max_"+m.Key, d.Max)}
 }
 
-// KnownTimes are the times of the measured rows that have one, in their order.
+// KnownTimes returns the known times of the measured rows, in their order.
 func KnownTimes(rows []Row, at func(*Row) MS) []float64 {
 	var times []float64
 	for i := range rows {

@@ -29,14 +29,14 @@ type Input struct {
 	SHA256 string `json:"sha256"` // of the unchanged bytes, packed or not
 }
 
-// HashInput is the input of the given role that in holds.
+// HashInput returns the input of the given role with the content of in.
 func HashInput(role, path string, in io.Reader) (Input, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, in)
 	return Input{Role: role, Path: path, Bytes: n, SHA256: sumFile(h)}, err
 }
 
-// HashFile is the input of the given role at path.
+// HashFile returns the input of the given role at path.
 func HashFile(role, path string) (Input, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -46,12 +46,12 @@ func HashFile(role, path string) (Input, error) {
 	return HashInput(role, path, f)
 }
 
-// Digest returns a hash of the inputs, the settings and the results of a run. It does not depend on machine, system,
-// threads or names of files.
+// Digest holds hashes of the inputs, the settings and the results of a run. They do not depend on the machine, the
+// system, the threads or file names.
 type Digest struct {
 	Configuration string `json:"configuration"` // inputs and settings
-	Lifecycles    string `json:"lifecycles"`    // what happened to each request
-	Run           string `json:"digest"`        // both, and the format
+	Lifecycles    string `json:"lifecycles"`    // hash of the events of each request
+	Run           string `json:"digest"`        // hash of both, and of the format
 }
 
 // NewDigest returns the digest of a run with the given hash of its requests, see Lifecycles.
@@ -65,8 +65,8 @@ func NewDigest(inputs []Input, settings Settings, lifecycles string) Digest {
 
 func sumFile(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
 
-// hashConfiguration hashes inputs by content and settings by value. A file's path
-// counts by what is in the file.
+// hashConfiguration hashes inputs by content and settings by value. A setting that is a path counts by the content of
+// its file.
 func hashConfiguration(inputs []Input, settings Settings) string {
 	h := sha256.New()
 	for _, in := range inputs {
@@ -80,7 +80,8 @@ func hashConfiguration(inputs []Input, settings Settings) string {
 	return sumFile(h)
 }
 
-// isPath reports whether a setting names a file, which is an input. The named profile of pass times may have no file.
+// isPath reports whether a setting is the path of an input file. A profile of pass times may be a name without a
+// file.
 func isPath(key, value string) bool {
 	switch {
 	case key == "trace.path" || strings.HasSuffix(key, ".lengths_from"):
@@ -91,8 +92,8 @@ func isPath(key, value string) bool {
 	return false
 }
 
-// Lifecycles hashes the life of each request, in order of arrival: the bits of its instants, its workers and its
-// tokens. Derived values, and values that only some runs record, are left out.
+// Lifecycles hashes the events of each request, in order of arrival: the bits of its times, its workers and its
+// tokens. It omits derived values and values that only some runs record.
 func Lifecycles(rows []requests.Row) string {
 	h := NewLifecycleHash()
 	for i := range rows {
@@ -101,7 +102,7 @@ func Lifecycles(rows []requests.Row) string {
 	return h.Sum()
 }
 
-// LifecycleHash is Lifecycles of rows that come one by one.
+// LifecycleHash is Lifecycles for rows that are added one by one.
 type LifecycleHash struct {
 	hash hash.Hash
 	out  *bufio.Writer
@@ -129,11 +130,11 @@ func (h *LifecycleHash) Add(r *requests.Row) {
 		}
 		buf = binary.LittleEndian.AppendUint64(buf, bits)
 	}
-	h.out.Write(buf) // a hash takes everything
+	h.out.Write(buf) // writes to a hash do not fail
 	h.buf = buf
 }
 
-// Sum returns the hash of the rows that were added.
+// Sum returns the hash of the added rows.
 func (h *LifecycleHash) Sum() string {
 	h.out.Flush()
 	return sumFile(h.hash)

@@ -11,13 +11,13 @@ import (
 	"github.com/replay-llm/replay/internal/file"
 )
 
-// Group is a directory of run directories in the making. It appears as a whole.
+// Group is an unfinished directory of run directories. It appears only when it is complete.
 type Group struct {
 	path string
 	dir  string // next to path, until it is kept
 }
 
-// NewGroup begins a group at path, where there may be nothing yet.
+// NewGroup begins a group at path, where no file may exist.
 func NewGroup(path string) (*Group, error) {
 	path = filepath.Clean(path)
 	if err := checkNothing(path); err != nil {
@@ -33,7 +33,7 @@ func NewGroup(path string) (*Group, error) {
 	return &Group{path, dir}, nil
 }
 
-// checkNothing refuses a path at which there is something.
+// checkNothing rejects a path that exists.
 func checkNothing(path string) error {
 	if _, err := file.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
@@ -44,7 +44,7 @@ func checkNothing(path string) error {
 	return nil
 }
 
-// Write makes the run directory of that name in the group, with files and run.json in it.
+// Write writes the run directory with this name into the group, with files and run.json.
 func (g *Group) Write(ctx context.Context, r *Run, name string, files []File) error {
 	dir, path := filepath.Join(g.dir, name), filepath.Join(g.path, name)
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -53,7 +53,7 @@ func (g *Group) Write(ctx context.Context, r *Run, name string, files []File) er
 	return r.store(ctx, dir, path, files)
 }
 
-// Keep gives the group its name.
+// Keep moves the complete group to its path.
 func (g *Group) Keep() error {
 	if err := checkNothing(g.path); err != nil {
 		return err

@@ -11,15 +11,15 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// WriteJSON writes what one file of a run directory holds, a value a line.
+// WriteJSON writes the content of a JSON file of a run directory, one value per line.
 func WriteJSON(w io.Writer, value any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", " ")
 	return enc.Encode(value)
 }
 
-// ReadJSON returns what WriteJSON wrote to the file of a name in a run directory. Where there is none the error is
-// fs.ErrNotExist, with the text absent.
+// ReadJSON reads the file with this name in a run directory, written by WriteJSON. If the file does not exist, the
+// error is fs.ErrNotExist with the text absent.
 func ReadJSON[T any](dir, name, absent string) (*T, error) {
 	path := filepath.Join(dir, name)
 	text, err := os.ReadFile(path)
@@ -36,7 +36,7 @@ func ReadJSON[T any](dir, name, absent string) (*T, error) {
 	return value, nil
 }
 
-// absentError tells that a run has no file of a kind.
+// absentError reports that a run has no file of some kind.
 type absentError struct{ text string }
 
 func (e *absentError) Error() string { return e.text }

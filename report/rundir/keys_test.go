@@ -15,7 +15,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the keys of settings into testdata")
 
-// fillAll sets pointers and gives slices an element, in everything that v holds.
+// fillAll sets all pointers in v, and adds one element to each slice.
 func fillAll(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -37,10 +37,10 @@ func fillAll(v reflect.Value) {
 	}
 }
 
-// Keys of settings stay unchanged: the digests of old runs are made of them.
+// The keys of settings must not change, since the digests of old runs depend on them.
 func TestKeysOfSettings(t *testing.T) {
 	var keys []string
-	for range 2 { // with pools of all roles, then with a mix
+	for range 2 { // first with pools of all roles, then with a mix
 		var s replay.Spec
 		fillAll(reflect.ValueOf(&s).Elem())
 		if s.Pools[0].Role = scheduler.Aggregated; len(keys) == 0 {
@@ -50,7 +50,7 @@ func TestKeysOfSettings(t *testing.T) {
 		s.Window.From = 1
 		for _, c := range []policy.Choice{new(policy.Configured), new(policy.Gateway), new(policy.Picker), new(policy.Text), new(policy.Process)} {
 			fillAll(reflect.ValueOf(c).Elem())
-			if s.Router = c; !policy.Is[*policy.Process](c) { // which no change may bring
+			if s.Router = c; !policy.Is[*policy.Process](c) { // a change cannot set a policy process
 				s.Changes[0].Routing = c
 			}
 			for key := range SettingsOf(s.Recorded()) {

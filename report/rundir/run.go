@@ -46,13 +46,13 @@ type Run struct {
 	Lines []string `json:"lines,omitempty"`
 	Digest
 	Files []Stored `json:"files"`
-	// Absent are files of other runs that this one does not have, and why.
+	// Absent lists files of other runs that this run lacks, with the reasons.
 	Absent []Absent `json:"absent,omitempty"`
 
 	dir string // where it was read from
 }
 
-// Dropped is a number of rows that were not replayed, by the key of the report that has it, too.
+// Dropped is a number of rows that were not replayed, with the key that it has in the report.
 type Dropped struct {
 	Reason string `json:"reason"`
 	Rows   int    `json:"rows"`
@@ -91,8 +91,8 @@ func Open(dir string) (*Run, error) {
 	return r, nil
 }
 
-// Load reads the report at path, a file or a run directory; of a file, which may be
-// one that the reference wrote, the run is nil.
+// Load reads the report at path: a report file, also of the reference, or a run directory. For a report file the run
+// is nil.
 func Load(path string) (*Run, *collector.Report, error) {
 	st, err := file.Stat(path)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// ran is the result of a small run.
+// ran returns the result of a small run.
 func ran(t *testing.T) *harness.Result {
 	t.Helper()
 	spec := spec()
@@ -56,7 +56,7 @@ func write(t *testing.T, path string, over Replace) error {
 	})
 }
 
-// A directory that was written verifies, and each change to it is found.
+// A written directory verifies, and each change of it is found.
 func TestVerify(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -109,7 +109,7 @@ func replaceIn(dir, name, old, new string) error {
 	return errors.Join(err, os.WriteFile(path, bytes.Replace(text, []byte(old), []byte(new), 1), 0o600))
 }
 
-// What exists is replaced only where that is asked for.
+// An existing path is replaced only on request.
 func TestReplace(t *testing.T) {
 	dir := t.TempDir()
 	run, other := filepath.Join(dir, "run"), filepath.Join(dir, "other")
@@ -138,7 +138,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A directory that cannot be completed leaves nothing, whatever fails.
+// If a directory cannot be completed, no file remains, for any cause.
 func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -160,8 +160,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// Settings are named by their place; zero ones do not count, and neither do the
-// paths of inputs.
+// The key of a setting is its position in the configuration. Zero settings and the paths of inputs do not count.
 func TestSettings(t *testing.T) {
 	s := spec()
 	s.Trace = &replay.Trace{Path: "a.jsonl", BlockTokens: 512}
@@ -191,7 +190,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// The digest of a run is the same everywhere.
+// The digest of a run is the same on every machine.
 func TestDigestIsStable(t *testing.T) {
 	rows := requests.Collect(ran(t).Collector, nil, nil, nil)
 	const want = "41c1ccb0d0d2b3883bfef516d7ce0ae626c71af82c076768297c71c95ddb6efb"
@@ -200,8 +199,7 @@ func TestDigestIsStable(t *testing.T) {
 	}
 }
 
-// What is in a file counts for the configuration and its name does not; a model
-// of pass times that no file holds counts by its name.
+// The configuration hash uses the content of a file, not its name. A timing model without a file counts by its name.
 func TestConfigurationOfFiles(t *testing.T) {
 	digest := func(content, key, value string) string {
 		in, err := HashInput("profile", "somewhere", strings.NewReader(content))

@@ -11,12 +11,12 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Settings are the values of a configuration, as JSON, by their keys: names from the
-// outside in, joined with dots.
+// Settings are the values of a configuration as JSON, by key. A key has the names from the outermost to the innermost
+// object, joined with dots.
 type Settings map[string]json.RawMessage
 
-// isZero reports whether a value is that of a setting that was not made. Such settings count as left out, so that a new
-// one does not change the digests of old runs.
+// isZero reports whether a value is the zero value of a setting. Zero settings are omitted, so that a new setting
+// does not change the digests of old runs.
 func isZero(value json.RawMessage) bool {
 	switch string(value) {
 	case "0", "-0", "false", `""`, "null":
@@ -25,7 +25,7 @@ func isZero(value json.RawMessage) bool {
 	return false
 }
 
-// Text returns the value of a key that is a text, "" if it is none.
+// Text returns the value of a key if it is a string, else "".
 func (all Settings) Text(key string) string {
 	var text string
 	if json.Unmarshal(all[key], &text) != nil {
@@ -40,13 +40,13 @@ func (all Settings) IsZero(key string) bool {
 	return !ok || isZero(value)
 }
 
-// recorder is a value that another one is recorded for.
+// recorder is a value that is recorded as another value.
 type recorder interface{ Recorded() any }
 
-// SettingsOf lists what v, a struct of exported fields, consists of. Values that name themselves (fmt.Stringer) are
-// written by name; nil pointers to structs are left out, other nil values are "none". A field is left out by the tag
-// `record:"-"`, where it is zero by `record:"omitzero"`; another tag is its key. The fields of a struct with
-// `record:"inline"` count as those of the struct around it.
+// SettingsOf returns the settings in v, a struct of exported fields. Values with a String method are written by name.
+// Nil pointers to structs are omitted; other nil values are "none". The tag `record:"-"` omits a field,
+// `record:"omitzero"` omits its zero value, and any other tag is its key. The fields of a struct with
+// `record:"inline"` belong to the struct around it.
 func SettingsOf(v any) Settings {
 	all := Settings{}
 	all.walkFields("", reflect.ValueOf(v))
@@ -68,7 +68,7 @@ func (all Settings) walkFields(key string, v reflect.Value) {
 		case !v.IsNil():
 			all.walkFields(key, v.Elem())
 		case v.Type().Elem().Kind() != reflect.Struct:
-			all[key] = quoteText("none") // told apart from a zero
+			all[key] = quoteText("none") // different from a zero
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -94,7 +94,7 @@ func (all Settings) walkFields(key string, v reflect.Value) {
 	}
 }
 
-// plainText is a number, a truth or a text as JSON.
+// plainText returns a number, a boolean or a string as JSON.
 func plainText(v reflect.Value) json.RawMessage {
 	switch v.Kind() {
 	case reflect.Float32, reflect.Float64:
@@ -109,7 +109,7 @@ func plainText(v reflect.Value) json.RawMessage {
 }
 
 func quoteText(s string) json.RawMessage {
-	quoted, _ := json.Marshal(s) // a string cannot fail
+	quoted, _ := json.Marshal(s) // a string can always be marshalled
 	return quoted
 }
 
@@ -120,7 +120,7 @@ func joinKeys(key, name string) string {
 	return key + "." + name
 }
 
-// snakeCase is a field's name in small letters with underscores between words.
+// snakeCase returns the name of a field in lower case, with underscores between words.
 func snakeCase(name string) string {
 	for _, word := range [...][2]string{{"SGLang", "Sglang"}, {"MoE", "Moe"}, {"KVBytes", "KvBytes"}} {
 		name = strings.ReplaceAll(name, word[0], word[1])

@@ -9,17 +9,17 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Finding is one thing that Verify read.
+// Finding is the result for one file or value that Verify checked.
 type Finding struct {
 	What string
-	// Differs is what is wrong; "": nothing.
+	// Differs describes the difference; "": none.
 	Differs string
-	// Note is the reason why it could not be checked, or a further remark.
+	// Note is the reason why the check was not possible, or a remark.
 	Note string
 }
 
-// Verify derives again from the files in a run directory what run.json has of
-// them. It runs nothing. An error means that the directory cannot be read.
+// Verify computes the contents of run.json again from the files in a run directory. It replays nothing. The error is
+// not nil if the directory cannot be read.
 func Verify(dir string) ([]Finding, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -73,8 +73,7 @@ func (r *Run) verifyFile(f Stored) Finding {
 	return found
 }
 
-// CheckInputs is an error that names the first input that is not there any more
-// as the run read it.
+// CheckInputs returns an error with the name of the first input that has changed or no longer exists.
 func (r *Run) CheckInputs() error {
 	for _, in := range r.Inputs {
 		switch f := verifyInput(in); {
@@ -104,7 +103,7 @@ func verifyInput(in Input) Finding {
 	return found
 }
 
-// verifyReport derives the values of the report about single requests from the requests.
+// verifyReport computes the report values that depend on single requests again from the rows.
 func verifyReport(report *collector.Report, rows []requests.Row, partial bool) []Finding {
 	values := report.Values()
 	var all []Finding

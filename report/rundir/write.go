@@ -14,16 +14,16 @@ import (
 	"github.com/replay-llm/replay/internal/file"
 )
 
-// Replace is what a new run directory may replace.
+// Replace states which existing files a new run directory may replace.
 type Replace uint8
 
 const (
 	ReplaceNothing  Replace = iota
 	ReplaceRun              // another run directory
-	ReplaceAnything         // whatever is there
+	ReplaceAnything         // any file or directory
 )
 
-// Check refuses a path at which no directory may be made.
+// Check rejects a path at which no directory can be created.
 func Check(path string, over Replace) error {
 	st, err := file.Lstat(path)
 	switch {
@@ -42,14 +42,14 @@ func Check(path string, over Replace) error {
 	return fmt.Errorf("%s: exists, must be a new path, --overwrite for another run directory or --force", path)
 }
 
-// File is a file to be written into a run directory, next to the other files.
+// File is a file to write into a run directory, in addition to run.json.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
 }
 
-// Write makes the directory at path with files and run.json in it. It appears as a whole: it is made next to path and
-// renamed, and when that fails, or ctx ends before, nothing is left.
+// Write creates the directory at path with files and run.json. The directory appears only when it is complete: it is
+// created next to path and then renamed. If this fails, or if ctx ends before, no file remains.
 func (r *Run) Write(ctx context.Context, path string, over Replace, files []File) (err error) {
 	if err := Check(path, over); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (r *Run) Write(ctx context.Context, path string, over Replace, files []File
 	return swapInto(dir, path, over)
 }
 
-// store writes files and run.json into dir, which will be at path.
+// store writes files and run.json into dir, which is later renamed to path.
 func (r *Run) store(ctx context.Context, dir, path string, files []File) (err error) {
 	r.Layout = Layout
 	if r.Files, err = storeAll(ctx, dir, path, files); err != nil {
@@ -85,8 +85,8 @@ func (r *Run) store(ctx context.Context, dir, path string, files []File) (err er
 	return nil
 }
 
-// storeAll writes files into dir, which will be at path, all at once: to wait for the disk takes as long as to make
-// them.
+// storeAll writes files into dir, which is later renamed to path. It writes them in parallel, since waiting for the
+// disk takes as long as formatting them.
 func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, error) {
 	all, errs := make([]Stored, len(files)), make([]error, len(files))
 	var wg sync.WaitGroup
@@ -120,7 +120,7 @@ func makeNextTo(path string) (string, error) {
 	return "", fmt.Errorf("%s: %d temporary directories are in the way", path, tries)
 }
 
-// storeFile writes one file to the end and to the disk.
+// storeFile writes one file and syncs it to disk.
 func storeFile(ctx context.Context, dir string, file File) (Stored, error) {
 	f, err := os.OpenFile(filepath.Join(dir, file.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -135,8 +135,7 @@ func storeFile(ctx context.Context, dir string, file File) (Stored, error) {
 	return Stored{Name: file.Name, Bytes: size, SHA256: sumFile(h)}, errors.Join(err, f.Close())
 }
 
-// swapInto gives dir the name path. What was there is put aside first and comes back
-// if that fails.
+// swapInto renames dir to path. An existing path is moved away first, and moved back if this fails.
 func swapInto(dir, path string, over Replace) error {
 	if err := Check(path, over); err != nil {
 		return err
@@ -160,7 +159,7 @@ func swapInto(dir, path string, over Replace) error {
 	return nil
 }
 
-// UntilDone is out, but fails once ctx has ended.
+// UntilDone returns a writer to out that fails once ctx has ended.
 func UntilDone(ctx context.Context, out io.Writer) io.Writer { return untilDone{ctx, out} }
 
 type untilDone struct {

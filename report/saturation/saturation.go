@@ -13,41 +13,41 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Verdict is the outcome of the queue.
+// Verdict is the state of the load.
 type Verdict string
 
 const (
-	Stable     Verdict = "stable"     // requests found room, and continue finding it
+	Stable     Verdict = "stable"     // the wait of requests does not grow
 	Backlogged Verdict = "backlogged" // a queue built up and went
 	Overloaded Verdict = "overloaded" // the queue grew to the end: more requests, worse latencies
 	Unsettled  Verdict = "unsettled"  // too short for a verdict: the cluster was still filling up
 )
 
 const (
-	windows = 12   // stretches of as many requests each, in order of arrival
-	fewest  = 60   // requests that a verdict takes
+	windows = 12   // stretches with equal numbers of requests, in order of arrival
+	fewest  = 60   // minimum number of requests for a verdict
 	certain = 2.33 // standard deviations of a trend that is no chance: 1 in 100
-	settled = 3    // mean latencies that arrivals last at least
-	matters = 0.1  // of the mean time from admission to the last token, that a wait matters from
-	lasting = 0.5  // of the longest mean wait, that the last stretch still has
+	settled = 3    // minimum span of arrivals, in mean latencies
+	matters = 0.1  // minimum wait that matters, as a share of the mean time from admission to the last token
+	lasting = 0.5  // wait of the last stretch that lasts, as a share of the longest mean wait
 )
 
-// Saturation is the verdict with what it rests on.
+// Saturation is the verdict with its data.
 type Saturation struct {
 	Verdict Verdict
-	// WaitFirst and WaitLast are the mean times from arrival to admission, in ms, over
-	// the first and the last twelfth of the requests; WaitMost the longest of a twelfth.
+	// WaitFirst and WaitLast are the mean times from arrival to admission, in ms, over the first and the last twelfth
+	// of the requests. WaitMost is the longest mean time of a twelfth.
 	WaitFirst float64
 	WaitLast  float64
 	WaitMost  float64
-	// Trend is the trend of the twelfths' waits by Mann and Kendall, in standard
-	// deviations; above 2.33 chance makes it in one run of a hundred.
+	// Trend is the Mann-Kendall trend of the waits of the twelfths, in standard deviations. By chance it exceeds 2.33
+	// in one of a hundred runs.
 	Trend    float64
 	Arrivals float64 // from the first to the last
 	Latency  float64 // from arrival to the last token
 }
 
-// Of judges a run in open loop, whether its requests are kept or folded.
+// Of judges a run in open loop. Its requests may be kept or folded.
 func Of(c *collector.Collector) Saturation {
 	if _, folded := c.Folds(); !folded {
 		return judgeQueue(c.LetIn())
@@ -59,8 +59,7 @@ func Of(c *collector.Collector) Saturation {
 	return judgeStretches(&all)
 }
 
-// judgeQueue judges a run in open loop. Requests that were never admitted count as waiting
-// to the end.
+// judgeQueue judges a run in open loop. Requests that were never admitted wait until the end.
 func judgeQueue(records []collector.Record) Saturation {
 	n := len(records)
 	if n < fewest {
@@ -99,7 +98,7 @@ func judgeQueue(records []collector.Record) Saturation {
 	return judgeStretches(&all)
 }
 
-// judgeStretches judges a run by how long requests waited.
+// judgeStretches judges a run by the waiting times of requests.
 func judgeStretches(all *collector.Stretches) Saturation {
 	s := Saturation{WaitFirst: all.Waits[0], WaitLast: all.Waits[windows-1], WaitMost: slices.Max(all.Waits)}
 	s.Trend, s.Arrivals = measureTrend(all.Waits), float64(all.Last-all.First)
@@ -108,7 +107,7 @@ func judgeStretches(all *collector.Stretches) Saturation {
 	return s
 }
 
-// byArrival returns the order of arrival, nil when records are in it.
+// byArrival returns the order of arrival, nil if records are in this order.
 func byArrival(records []collector.Record) []int32 {
 	earlier := func(a, b collector.Record) int { return cmp.Compare(a.Arrival, b.Arrival) }
 	if slices.IsSortedFunc(records, earlier) {
@@ -122,7 +121,7 @@ func byArrival(records []collector.Record) []int32 {
 	return order
 }
 
-// judgeQueue returns the verdict on waits against the mean time of service.
+// judge returns the verdict on the waits, compared with the mean time of service.
 func (s *Saturation) judge(service float64) Verdict {
 	growing := s.Trend > certain && s.WaitLast-s.WaitFirst > matters*service && s.WaitLast > lasting*s.WaitMost
 	switch {
@@ -137,8 +136,8 @@ func (s *Saturation) judge(service float64) Verdict {
 	}
 }
 
-// measureTrend returns the statistic of Mann and Kendall's test over its standard deviation,
-// with the correction for continuity.
+// measureTrend returns the statistic of the Mann-Kendall test divided by its standard deviation, with the continuity
+// correction.
 func measureTrend(values []float64) float64 {
 	sum := 0
 	for i, a := range values {
@@ -174,7 +173,7 @@ func (s Saturation) String() string {
 	return fmt.Sprintf("unsettled: arrivals over %.1f s, with a mean latency of %.1f s, are too short to tell a stable load from one that is too high", s.Arrivals/1000, s.Latency/1000)
 }
 
-// TooShort returns why a run is unsettled.
+// TooShort returns the reason why a run is unsettled.
 func (s Saturation) TooShort() string {
 	if s.Arrivals == 0 {
 		return fmt.Sprintf("fewer than %d requests, or all at once: the workload is too short to tell", fewest)
@@ -182,7 +181,7 @@ func (s Saturation) TooShort() string {
 	return fmt.Sprintf("arrivals last %.1f s at a mean latency of %.1f s: the workload is too short to tell", s.Arrivals/1000, s.Latency/1000)
 }
 
-// Fields returns the verdict and what it rests on as keys of a report.
+// Fields returns the verdict and its data as report values.
 func (s Saturation) Fields() []collector.Field {
 	return []collector.Field{collector.Of("saturation", string(s.Verdict)), collector.Of("saturation_test", []collector.Field{
 		collector.Of("wait_first_ms", s.WaitFirst), collector.Of("wait_last_ms", s.WaitLast),
@@ -190,7 +189,7 @@ func (s Saturation) Fields() []collector.Field {
 	})}
 }
 
-// Read returns the verdict that a report has among its keys, false for none.
+// Read returns the verdict in a report. The second result is false if there is none.
 func Read(report *collector.Report) (s Saturation, ok bool) {
 	verdict, ok := report.Get("saturation").Value().(string)
 	s.Verdict = Verdict(verdict)

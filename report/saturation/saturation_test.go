@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// serve puts n requests, with exponential gaps of the given mean, through seats servers
-// that take 1 s each: first come, first served.
+// serve returns the records of n requests with exponential gaps of the given mean. They are served first come, first
+// served, by servers that take 1 s each.
 func serve(n, seats int, gap float64, seed uint64) []collector.Record {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	free := make([]float64, seats)
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestBacklogThatWent has a burst in the middle of a quiet load.
+// TestBacklogThatWent checks a burst in the middle of a low load.
 func TestBacklogThatWent(t *testing.T) {
 	all := serve(1000, 10, 200, 1)
 	for i := 400; i < 500; i++ {
@@ -73,7 +73,7 @@ func TestBacklogThatWent(t *testing.T) {
 	}
 }
 
-// TestNeverAdmitted counts requests that wait when a replay is cut short.
+// TestNeverAdmitted checks requests that still wait when a replay ends early.
 func TestNeverAdmitted(t *testing.T) {
 	all := serve(400, 10, 200, 1)
 	for i := 200; i < 400; i++ {
@@ -98,7 +98,7 @@ func TestTrend(t *testing.T) {
 	}
 }
 
-// noteRecords gives a collector the records, of which some are shed and some lost before they were admitted.
+// noteRecords adds the records to a collector. Some are shed, and some are lost before their admission.
 func noteRecords(c *collector.Collector, records []collector.Record) {
 	for i, r := range records {
 		id := sim.RequestID(i)
@@ -120,8 +120,8 @@ func noteRecords(c *collector.Collector, records []collector.Record) {
 	}
 }
 
-// Requests that are folded give the same verdict: by exact quantiles, or of few requests, to the last bit,
-// otherwise within a thousandth.
+// Folded requests give the same verdict. With exact quantiles or few requests it is equal to the last bit, otherwise
+// within a thousandth.
 func TestOfFolded(t *testing.T) {
 	for _, n := range []int{0, 59, 61, 5000, 100_001} {
 		for _, how := range []collector.Quantiles{collector.Exact, collector.Sketched} {
@@ -148,7 +148,7 @@ func TestOfFolded(t *testing.T) {
 	}
 }
 
-// Requests that are rejected on arrival never wait: the verdict is that of the admitted requests alone.
+// Requests that are rejected on arrival do not wait: the verdict is that of the admitted requests.
 func TestRejectedNeverWait(t *testing.T) {
 	records := serve(3000, 10, 40, 5)
 	all := collector.New(len(records))

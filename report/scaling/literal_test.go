@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drawScaling draws the acts of an autoscaler within 10 s, each with a number of workers that become ready some time later.
+// drawScaling draws the actions of an autoscaler within 10 s. The workers that an action adds become ready later.
 func drawScaling(r *rand.Rand) *harness.Scaling {
 	s := harness.NewScaling(scheduler.Aggregated)
 	s.End = 10_000
@@ -33,8 +33,8 @@ func drawScaling(r *rand.Rand) *harness.Scaling {
 	return s
 }
 
-// literalAct returns the act that answers for a request that arrives at an instant (docs/rules/harness.md "Violations
-// of an act"): the latest act with the instant in its span. -1: none.
+// literalAct returns the action that is responsible for a request with this arrival time (docs/rules/harness.md
+// "Violations of an act"): the latest action with the time in its span. -1: none.
 func literalAct(s *harness.Scaling, at sim.Time) int {
 	found := -1
 	for i, a := range s.Acts {
@@ -62,7 +62,7 @@ func literalAct(s *harness.Scaling, at sim.Time) int {
 	return found
 }
 
-// Each missed request belongs to the act that the rule names, in 500 random runs.
+// In 500 random runs, each missed request belongs to the action that the rule states.
 func TestActsAreLiteral(t *testing.T) {
 	calm := play(1000)
 	for seed := range uint64(500) {

@@ -15,14 +15,15 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Study is what the acts of the autoscalers of a replay cost.
+// Study holds the costs of the actions of the autoscalers of a replay.
 type Study struct {
 	Goal     string `json:"goal"`
-	OfEach   string `json:"goal_of_each"`  // what a request meets or misses by itself
+	OfEach   string `json:"goal_of_each"`  // goal of a single request
 	Versus   string `json:"compared_with"` // the replay that it is compared with
 	Requests int    `json:"requests"`
 	Missed   int    `json:"missed"` // of them: requests that missed the goal
-	// Of those: requests that came while workers were starting, after workers had been removed, and at other times.
+	// MissedGrowing, MissedShrinking and MissedElse divide the missed requests: those that arrived while workers
+	// were starting, after workers had been removed, and at other times.
 	MissedGrowing   int `json:"missed_growing"`
 	MissedShrinking int `json:"missed_shrinking"`
 	MissedElse      int `json:"missed_else"`
@@ -33,8 +34,8 @@ type Study struct {
 	Windows  []failures.Window `json:"windows"`
 }
 
-// Act is a change of the number of workers that is wanted. It answers for the requests that
-// arrived in its span, unless a later act does.
+// Act is a change of the requested number of workers. It is responsible for the requests that arrived in its span,
+// unless a later action is.
 type Act struct {
 	Number int     `json:"number"` // from 1, in order of time
 	Pool   string  `json:"pool,omitempty"`
@@ -42,8 +43,8 @@ type Act struct {
 	From   int     `json:"from"`
 	To     int     `json:"to"`
 	Why    string  `json:"why,omitempty"`
-	// UntilMS ends its span: when the workers that it asked for are ready or no longer wanted, or
-	// after workers were let go the next act of the pool, or the end.
+	// UntilMS is the end of the span. After an increase: the added workers are ready, or no longer requested. After a
+	// decrease: the next action of the pool, or the end.
 	UntilMS float64 `json:"until_ms"`
 	Ready   bool    `json:"ready"` // the workers that it asked for were ready then
 
@@ -52,10 +53,10 @@ type Act struct {
 	ExtraTTFT  float64 `json:"extra_ttft_ms"` // mean, of requests that both replays answered
 	ExtraE2E   float64 `json:"extra_e2e_ms"`
 	WorstExtra float64 `json:"worst_extra_ms"` // of e2e
-	Worst      int     `json:"worst_request"`  // the request with that value; -1: none
+	Worst      int     `json:"worst_request"`  // request with this value; -1: none
 }
 
-// Size is how many workers there are from an instant on.
+// Size is the number of workers from a given time.
 type Size struct {
 	Pool     string  `json:"pool,omitempty"`
 	AtMS     float64 `json:"at_ms"`
@@ -64,7 +65,7 @@ type Size struct {
 	Leaving  int     `json:"leaving"`
 }
 
-// MostWanted returns the most workers that were wanted of each pool with an autoscaler, at any time.
+// MostWanted returns the maximum requested number of workers of each pool with an autoscaler.
 func MostWanted(all []*harness.Scaling) map[scheduler.Role]int {
 	most := map[scheduler.Role]int{}
 	for _, s := range all {
@@ -77,8 +78,8 @@ func MostWanted(all []*harness.Scaling) map[scheduler.Role]int {
 	return most
 }
 
-// Judge returns the costs of the acts of a replay, compared with a replay with the most workers from the start. Without
-// such a replay it returns only the acts.
+// Judge returns the costs of the actions of a replay, compared with a replay with the maximum number of workers from
+// the start. Without such a replay it returns only the actions.
 func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	s := &Study{Acts: []Act{}, Workers: []Size{}}
 	for _, x := range with.Scaling {
@@ -102,7 +103,7 @@ func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	return s
 }
 
-// nameMost returns in words the most workers that were wanted.
+// nameMost describes the maximum requested numbers of workers.
 func nameMost(all []*harness.Scaling) string {
 	most, text := MostWanted(all), ""
 	for i, s := range all {
@@ -119,7 +120,7 @@ func nameMost(all []*harness.Scaling) string {
 	return text + " workers"
 }
 
-// addPool takes in what the autoscaler of a pool did.
+// addPool adds the actions of the autoscaler of a pool.
 func (s *Study) addPool(x *harness.Scaling) {
 	pool := x.Stage.String()
 	if x.Stage == scheduler.Aggregated {
@@ -149,7 +150,7 @@ func (s *Study) addPool(x *harness.Scaling) {
 	}
 }
 
-// addRequests gives each request to the latest act before it with a span that has it.
+// addRequests assigns each request to the latest action with the arrival in its span.
 func (s *Study) addRequests(all []failures.Request) {
 	both := make([]int, len(s.Acts))
 	for i := range all {
@@ -183,7 +184,7 @@ func (s *Study) addRequests(all []failures.Request) {
 	}
 }
 
-// actOf returns the latest act at or before an instant with a span that has it, -1 if there is none.
+// actOf returns the latest action that begins at or before a time and has it in its span, -1 if there is none.
 func (s *Study) actOf(at float64) int {
 	for i := len(s.Acts) - 1; i >= 0; i-- {
 		if a := &s.Acts[i]; a.AtMS <= at && at < a.UntilMS {

@@ -17,8 +17,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// play makes the result of a replay in which a request arrives every 10 ms, with a TTFT of 20 ms
-// except those from one instant to another.
+// play returns the result of a replay in which a request arrives every 10 ms. The TTFT is 20 ms except in the given
+// time spans.
 func play(requests int, slow ...[2]sim.Time) *harness.Result {
 	c := collector.New(0)
 	for i := range requests {
@@ -36,8 +36,8 @@ func play(requests int, slow ...[2]sim.Time) *harness.Result {
 	return &harness.Result{Collector: c, Report: c.Report(0)}
 }
 
-// scaled has one worker, adds a second at 1 s and a third at 2 s, which start for 1.5 s, and removes one at 6 s and one
-// at 7 s.
+// scaled returns a run with one worker. It adds a second worker at 1 s and a third at 2 s, each with a startup time
+// of 1.5 s, and removes one at 6 s and one at 7 s.
 func scaled() *harness.Result {
 	r := play(1000, [2]sim.Time{500, 2700}, [2]sim.Time{6500, 7100})
 	s := harness.NewScaling(scheduler.Aggregated)
@@ -50,7 +50,7 @@ func scaled() *harness.Result {
 	return r
 }
 
-// Each request that missed the goal belongs to the latest act with a span that has it, or to none.
+// Each request that missed the goal belongs to the latest action with the arrival in its span, or to none.
 func TestJudge(t *testing.T) {
 	s := Judge(scaled(), play(1000), failures.Goal{})
 	want := []Act{
@@ -70,7 +70,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Workers that are no longer wanted before they are ready end the span of the act.
+// The span of an action ends if the added workers are no longer requested before they are ready.
 func TestJudgeUnready(t *testing.T) {
 	r := scaled()
 	r.Scaling[0].Acts = append(r.Scaling[0].Acts[:1], harness.ScalingAct{At: 1800, From: 2, To: 1})
@@ -83,7 +83,7 @@ func TestJudgeUnready(t *testing.T) {
 	}
 }
 
-// A written study is read back and printed; a study of no act is an error.
+// A written study is read back and printed; a study without actions is an error.
 func TestFile(t *testing.T) {
 	s, dir := Judge(scaled(), play(1000), failures.Goal{}), t.TempDir()
 	if _, err := Read(dir); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "--autoscale") {
@@ -119,7 +119,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// Of a run in which nothing was scaled there is no act to show.
+// A run without scaling has no action to show.
 func TestFindNone(t *testing.T) {
 	if _, err := new(Study).Find(1); err == nil || !strings.Contains(err.Error(), "there was none") {
 		t.Errorf("error %v, want that there was none", err)

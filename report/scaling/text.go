@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/failures"
 )
 
-// Line returns in a sentence the requests that missed the goal, "" if nothing was compared.
+// Line describes the requests that missed the goal, "" if nothing was compared.
 func (s *Study) Line() string {
 	if s.Goal == "" {
 		return ""
@@ -18,7 +18,7 @@ func (s *Study) Line() string {
 		s.Missed, s.Requests, s.MissedGrowing, s.MissedShrinking, s.MissedElse, s.OfEach)
 }
 
-// WriteText writes what an act cost.
+// WriteText writes the cost of an action.
 func (s *Study) WriteText(w io.Writer, a *Act) error {
 	var b strings.Builder
 	pool := ""
@@ -44,7 +44,7 @@ func (s *Study) WriteText(w io.Writer, a *Act) error {
 		return err
 	}
 	each := ""
-	if s.OfEach != "" { // of files that have it
+	if s.OfEach != "" { // older files lack it
 		each = " (" + s.OfEach + ")"
 	}
 	b.WriteString("\n" + terminal.WrapText("Goal: "+s.Goal+".\n", 2))

@@ -5,8 +5,7 @@ import "math"
 // most is the number of bins.
 const most = 512
 
-// bins hold one number each, over time: bin i of [i·width, (i+1)·width). Those
-// after the last are 0.
+// bins holds one number per time bin: bin i covers [i·width, (i+1)·width). Bins after the last are 0.
 type bins []float64
 
 func (b *bins) add(i int, n float64) {
@@ -24,7 +23,7 @@ func (b bins) sum() float64 {
 	return total
 }
 
-// foldTwice makes bins twice as wide.
+// foldTwice doubles the width of the bins.
 func (b *bins) foldTwice() {
 	old := *b
 	n := (len(old) + 1) / 2
@@ -38,7 +37,7 @@ func (b *bins) foldTwice() {
 	*b = old[:n]
 }
 
-// kept is a copy of b in bins 2^folds times as wide, to three digits.
+// kept returns a copy of b with bins 2^folds times as wide, rounded to three digits.
 func (b bins) kept(folds int) bins {
 	b = append(make(bins, 0, len(b)), b...)
 	for range folds {
@@ -50,6 +49,6 @@ func (b bins) kept(folds int) bins {
 	return b
 }
 
-// roundDigits is v to three digits: bins hold shares of passes, and their last digits
-// mean nothing.
+// roundDigits returns v rounded to three digits. Bins contain shares of passes, so that further digits carry no
+// information.
 func roundDigits(v float64) float64 { return math.Round(v*1000) / 1000 }

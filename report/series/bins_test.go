@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The bin of a value is that of its logarithm, at the edges of bins and of the table's parts, too.
+// The bin of a value is that of its logarithm, also at the edges of bins and of the parts of the table.
 func TestBinsAreThoseOfLogarithms(t *testing.T) {
 	literal := func(v float64) int {
 		if v <= 0 {

@@ -18,12 +18,12 @@ const FileName = "series.json"
 // File is the stored form of a series. Its lists have a number per bin.
 type File struct {
 	BinMS    float64 `json:"bin_ms"`
-	Arrived  bins    `json:"arrived"`  // requests
+	Arrived  bins    `json:"arrived"`  // number of requests
 	Admitted bins    `json:"admitted"` // requests, when they get a place; again after they have lost it
-	Lost     bins    `json:"lost"`     // requests that lost their place
+	Lost     bins    `json:"lost"`     // preempted requests
 	Finished bins    `json:"finished"` // requests
 	Output   bins    `json:"output_tokens"`
-	// Workers have wider bins.
+	// WorkerBinMS is the bin width of the workers, which is larger.
 	WorkerBinMS float64  `json:"worker_bin_ms"`
 	Workers     []Worker `json:"workers"`
 	// Gaps are the times between tokens, in bins of equal ratio.
@@ -34,7 +34,7 @@ func (f *File) listBins() []*bins {
 	return []*bins{&f.Arrived, &f.Admitted, &f.Lost, &f.Finished, &f.Output}
 }
 
-// Worker is what one worker did. Lists with "ms" in their names are sums over time.
+// Worker holds the activity of one worker. Lists with "ms" in their names are sums over time.
 type Worker struct {
 	Decode   bool   `json:"decode_stage,omitempty"`
 	ID       int    `json:"id"`
@@ -45,21 +45,20 @@ type Worker struct {
 	Requests int    `json:"requests"`
 	Busy     bins   `json:"busy_ms"`
 	Held     bins   `json:"held_block_ms"`
-	Cached   bins   `json:"cached_block_ms"`    // blocks without a holder
-	Batch    bins   `json:"batch_request_ms"`   // requests that gain a token in a pass
+	Cached   bins   `json:"cached_block_ms"`    // cached blocks that no request uses
+	Batch    bins   `json:"batch_request_ms"`   // requests that get a token in a pass
 	Waiting  bins   `json:"waiting_request_ms"` // requests in the queue
-	Prefill  bins   `json:"prefill_ms"`         // of prefill parts
-	Computed bins   `json:"computed_tokens"`    // of prompts
-	Prompts  bins   `json:"prompt_tokens"`      // of requests admitted for the first time
-	Reused   bins   `json:"reused_tokens"`      // of those, found in a cache
+	Prefill  bins   `json:"prefill_ms"`         // time of prefill parts
+	Computed bins   `json:"computed_tokens"`    // prompt tokens
+	Prompts  bins   `json:"prompt_tokens"`      // prompt tokens of requests at their first admission
+	Reused   bins   `json:"reused_tokens"`      // tokens of these that were found in a cache
 }
 
 func (w *Worker) listBins() []*bins {
 	return []*bins{&w.Busy, &w.Held, &w.Cached, &w.Batch, &w.Waiting, &w.Prefill, &w.Computed, &w.Prompts, &w.Reused}
 }
 
-// workerBins is the number of bins that workers have together; none has more
-// than fewBins.
+// workerBins is the maximum number of bins of all workers together. A worker has at most fewBins.
 const (
 	workerBins = 64 * 256
 	fewBins    = 256
@@ -107,23 +106,22 @@ func ReadFile(path string) (*File, error) {
 	return f, nil
 }
 
-// WorkersFile is the name of the workers' totals in a run directory.
+// WorkersFile is the name of the file of worker totals in a run directory.
 const WorkersFile = "workers.json"
 
-// Total is what one worker did in the whole run. Shares and means of blocks are
-// over the time in which it was busy.
+// Total holds the totals of one worker in the run. Shares and mean numbers of blocks are over its busy time.
 type Total struct {
 	Stage       string  `json:"stage"` // aggregated, prefill or decode
 	Worker      int     `json:"worker"`
 	Kind        string  `json:"kind,omitempty"` // in a mix
-	Requests    int     `json:"requests"`       // placed on it
+	Requests    int     `json:"requests"`       // routed to the worker
 	Passes      int     `json:"passes"`
 	BusyMS      float64 `json:"busy_ms"`
-	PrefillMS   float64 `json:"prefill_ms"`      // of it, in the prefill parts of passes
+	PrefillMS   float64 `json:"prefill_ms"`      // time of the prefill parts of passes
 	Computed    int     `json:"computed_tokens"` // prompt tokens
-	Prompts     int     `json:"prompt_tokens"`   // of requests admitted for the first time
-	Reused      int     `json:"reused_tokens"`   // of those, found in the cache
-	Output      int     `json:"output_tokens"`   // gained
+	Prompts     int     `json:"prompt_tokens"`   // of requests at their first admission
+	Reused      int     `json:"reused_tokens"`   // tokens of these that were found in the cache
+	Output      int     `json:"output_tokens"`   // generated
 	Blocks      int     `json:"kv_blocks"`
 	MeanHeld    float64 `json:"mean_held_blocks"`
 	MeanCached  float64 `json:"mean_cached_blocks"`
@@ -131,8 +129,8 @@ type Total struct {
 	MeanWaiting float64 `json:"mean_waiting_requests"`
 }
 
-// ReadKinds returns the kinds of workers, by id, as the workers' totals in a run directory have them; nil if all are
-// alike or the kinds were not noted.
+// ReadKinds returns the kinds of workers, by id, from the file of worker totals in a run directory. It returns nil if
+// all workers are equal or the kinds were not recorded.
 func ReadKinds(dir string) ([]string, error) {
 	path := filepath.Join(dir, WorkersFile)
 	text, err := os.ReadFile(path)
@@ -155,7 +153,7 @@ func ReadKinds(dir string) ([]string, error) {
 	return kinds, nil
 }
 
-// Totals are the sums of the workers, those of the decode stage last.
+// Totals returns the totals of the workers, those of the decode stage last.
 func (s *Series) Totals() []Total {
 	all := []Total{}
 	for stage, workers := range s.workers {
@@ -174,7 +172,7 @@ func (s *Series) Totals() []Total {
 				}
 				return roundDigits(b.sum() / busy)
 			}
-			whole := func(b bins) int { return int(math.Round(b.sum())) } // of which parts were spread
+			whole := func(b bins) int { return int(math.Round(b.sum())) } // parts were spread over bins
 			all = append(all, Total{
 				Stage: name, Worker: id, Kind: s.kindOf(stage, id), Requests: w.Requests, Passes: w.Passes, BusyMS: roundDigits(busy), PrefillMS: roundDigits(w.Prefill.sum()),
 				Computed: whole(w.Computed), Prompts: whole(w.Prompts), Reused: whole(w.Reused), Output: w.Tokens,

@@ -2,15 +2,13 @@ package series
 
 import "math"
 
-// perOctave is the number of a histogram's bins from one value to its double:
-// each is 2.2 % wide.
+// perOctave is the number of bins from a value to its double: each is 2.2 % wide.
 const perOctave = 32
 
-// lowest is the value, as a power of 2, at which the first bin begins.
+// lowest is the start of the first bin, as a power of 2.
 const lowest = -20
 
-// Histogram counts values in bins of equal ratio. Values at or below 2^-20 are
-// in the first.
+// Histogram counts values in bins of equal ratio. Values up to 2^-20 are in the first bin.
 type Histogram struct {
 	Counts []int // by bin
 	Total  int
@@ -29,14 +27,14 @@ func (h *Histogram) Add(v float64, n int) {
 	h.Total += n
 }
 
-// binTable has, for each 256th of the range from a power of two to the next, the bin that contains all of it, from '0'
-// on; '~' if two bins share it.
+// binTable has one byte for each 256th of the range between two powers of two: the bin that contains this part,
+// counted from '0', or '~' if two bins share the part.
 const binTable = "00000~11111~22222~33333~44444~55555~66666~777777~888888~99999~::" +
 	"::::~;;;;;;~<<<<<<<~======~>>>>>>>~???????~@@@@@@~AAAAAAAA~BBBBB" +
 	"BB~CCCCCCC~DDDDDDDD~EEEEEEEE~FFFFFFFF~GGGGGGGG~HHHHHHHH~IIIIIIII" +
 	"I~JJJJJJJJJ~KKKKKKKKK~LLLLLLLLL~MMMMMMMMMM~NNNNNNNNNN~OOOOOOOOO~"
 
-// memo has the mantissas with which bins between two powers of two begin, and that of the next power.
+// memo has the mantissas at which the bins between two powers of two begin, and the mantissa of the next power.
 var memo = func() (edges [perOctave + 1]int64) {
 	for i := range edges {
 		edges[i] = int64(math.Ldexp(math.Exp2(float64(i)/perOctave)-1, 52))
@@ -44,10 +42,10 @@ var memo = func() (edges [perOctave + 1]int64) {
 	return edges
 }()
 
-// edgeWidth is how far from an edge, in units of the mantissa, a logarithm decides.
+// edgeWidth is the distance from an edge, in units of the mantissa, within which the logarithm decides.
 const edgeWidth = 1 << 12
 
-// binOf returns the bin of a value. It takes the logarithm of those alone that are at the edge of a bin.
+// binOf returns the bin of a value. It computes a logarithm only near the edge of a bin.
 func binOf(v float64) int {
 	bits := math.Float64bits(v)
 	octave := int(bits>>52) - 1023 - lowest // of a value that is finite and > 0
@@ -70,11 +68,11 @@ func binOf(v float64) int {
 	return 0
 }
 
-// binMiddle is the value that stands for bin i.
+// binMiddle returns the value that represents bin i.
 func binMiddle(i int) float64 { return math.Exp2((float64(i)+0.5)/perOctave + lowest) }
 
-// Quantile is the value below which a share q of all values lies, off by at
-// most 1.1 %; 0 when there are none.
+// Quantile returns the value below which a share q of all values lies, with an error of at most 1.1 %; 0 without
+// values.
 func (h *Histogram) Quantile(q float64) float64 {
 	rank, seen := q*float64(h.Total), 0
 	for i, n := range h.Counts {
@@ -86,5 +84,5 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return 0
 }
 
-// Edge is the value at which bin i begins.
+// Edge returns the start of bin i.
 func Edge(i int) float64 { return math.Exp2(float64(i)/perOctave + lowest) }

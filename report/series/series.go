@@ -24,7 +24,7 @@ type Series struct {
 	requests sliding.List[request]
 
 	limit sim.Time // the end of the last bin
-	perMS float64  // bins per ms: a power of 2, as their width
+	perMS float64  // bins per ms: a power of 2, like the bin width
 }
 
 // request is the record of a request.
@@ -43,13 +43,13 @@ func (q *request) entry() int {
 	return 0
 }
 
-// New returns a series of nothing yet; the workers of the first stage are of the given
-// kinds, where they differ, and those to come of the last.
+// New returns an empty series. kinds are the kinds of the workers of the first stage, if they differ. The last kind
+// is for all further workers.
 func New(kinds ...string) *Series {
 	return &Series{all: File{BinMS: 1}, kinds: kinds, limit: most, perMS: 1}
 }
 
-// kindOf returns the kind of a worker, "" if all are alike.
+// kindOf returns the kind of a worker, "" if all workers are equal.
 func (s *Series) kindOf(stage, id int) string {
 	if stage == 0 && len(s.kinds) > 0 {
 		return s.kinds[min(id, len(s.kinds)-1)]
@@ -57,12 +57,12 @@ func (s *Series) kindOf(stage, id int) string {
 	return ""
 }
 
-// Grow makes room for this number of requests.
+// Grow reserves memory for this number of requests.
 func (s *Series) Grow(requests int) {
 	s.requests.Grow(requests)
 }
 
-// Drop forgets the requests before one, of which nothing more is observed.
+// Drop removes the data of all requests with smaller ids.
 func (s *Series) Drop(before sim.RequestID) { s.requests.Drop(int(before)) }
 
 // Arrived counts a request.
@@ -71,13 +71,13 @@ func (s *Series) Arrived(q *sim.Request, at sim.Time) {
 	s.addAt(&s.all.Arrived, at, 1)
 }
 
-// Routed counts a placement.
+// Routed counts a routing decision.
 func (s *Series) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	s.requests.At(int(p.Request.ID)).local = p.Request.Local
 	s.workers.At(stage, p.Worker).Requests++
 }
 
-// Left counts a request that loses its place, or that is there no more.
+// Left counts a request that loses its seat, or that has ended.
 func (s *Series) Left(d *harness.Departure) {
 	q := s.requests.At(int(d.Request))
 	waits := q.lost || !q.seated[q.entry()]
@@ -120,7 +120,7 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	}
 }
 
-// countAdmissions counts the requests that get and that lose a place.
+// countAdmissions counts admissions and preemptions.
 func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
 		a := &p.Admitted[i]
@@ -146,7 +146,7 @@ func (s *Series) countAdmissions(stage scheduler.Role, w *Worker, p *scheduler.P
 	}
 }
 
-// countTime counts what the time of a pass went to.
+// countTime adds the parts of the time of a pass.
 func (s *Series) countTime(w *Worker, p *scheduler.Pass) {
 	ms, all := float64(p.End-p.Start), s.spanOf(p.Start, p.End)
 	s.addSpan(&w.Busy, &all, ms)
@@ -169,30 +169,30 @@ func (s *Series) countTime(w *Worker, p *scheduler.Pass) {
 	}
 }
 
-// addAt adds n at an instant.
+// addAt adds n at a given time.
 func (s *Series) addAt(b *bins, at sim.Time, n float64) {
 	b.add(s.binOf(at), n)
 }
 
-// addOver adds n evenly over a time.
+// addOver spreads n evenly over a time span.
 func (s *Series) addOver(b *bins, from, to sim.Time, n float64) {
 	x := s.spanOf(from, to)
 	s.addSpan(b, &x, n)
 }
 
-// span is a time, and the bins in which it begins and ends.
+// span is a time span, with the bins in which it begins and ends.
 type span struct {
 	from, to    sim.Time
 	first, last int
 }
 
-// spanOf returns a span, for which bins may become wider.
+// spanOf returns a span. It may widen the bins.
 func (s *Series) spanOf(from, to sim.Time) span {
-	last := s.binOf(to) // before the first, since it may widen the bins
+	last := s.binOf(to) // computed first, since it may widen the bins
 	return span{from, to, s.binOf(from), last}
 }
 
-// addSpan adds n evenly over a span.
+// addSpan spreads n evenly over a span.
 func (s *Series) addSpan(b *bins, x *span, n float64) {
 	if x.first == x.last || x.to <= x.from {
 		b.add(x.last, n)
@@ -209,7 +209,7 @@ func (s *Series) addSpan(b *bins, x *span, n float64) {
 	}
 }
 
-// binOf is the place of an instant. When there is none the bins become wider.
+// binOf returns the bin of a time. If there is none, it widens the bins.
 func (s *Series) binOf(at sim.Time) int {
 	if at >= s.limit {
 		s.widenBins(at)
@@ -217,7 +217,7 @@ func (s *Series) binOf(at sim.Time) int {
 	return int(float64(at) * s.perMS)
 }
 
-// widenBins makes the bins twice as wide until an instant is in one.
+// widenBins doubles the width of the bins until a time is in a bin.
 func (s *Series) widenBins(at sim.Time) {
 	for float64(at) >= most*s.all.BinMS {
 		s.all.BinMS *= 2

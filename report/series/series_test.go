@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Bins that grow hold as much as there was, where it was.
+// Wider bins keep the sums and their positions.
 func TestBinsKeepWhatTheyHold(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := New()
@@ -55,7 +55,7 @@ func TestHistogramQuantiles(t *testing.T) {
 	}
 }
 
-// A run of passes of different lengths counts as they do one by one.
+// A run of passes of different durations counts like the single passes.
 func TestUnequalPasses(t *testing.T) {
 	run, single := New(), New()
 	ends := []sim.Time{40, 45, 80, 130}
@@ -74,7 +74,7 @@ func TestUnequalPasses(t *testing.T) {
 	}
 }
 
-// One request of ten tokens, in a run of passes after its prefill.
+// A single request of ten tokens, in a run of passes after its prefill.
 func TestPasses(t *testing.T) {
 	s := New()
 	q := &sim.Request{InputTokens: 100, OutputTokens: 10}

@@ -11,18 +11,17 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// ClassesKey is the key of a report under which the names of its classes are, with commas
-// between them.
+// ClassesKey is the report key of the names of the classes, joined with commas.
 const ClassesKey = "classes"
 
-// ClassOutcome is how far the requests of a class met the objectives of single requests.
+// ClassOutcome holds the result of a class for the per-request objectives.
 type ClassOutcome struct {
 	Name       string
 	Held, Met  int
 	Attainment float64
 }
 
-// CheckClasses refuses objectives of classes that a workload does not have.
+// CheckClasses rejects objectives of classes that a workload lacks.
 func CheckClasses(objectives []Objective, classes []string) error {
 	for _, o := range objectives {
 		switch {
@@ -36,15 +35,15 @@ func CheckClasses(objectives []Objective, classes []string) error {
 	return nil
 }
 
-// AreOfClasses reports whether some objective is of a class.
+// AreOfClasses reports whether an objective is of a class.
 func AreOfClasses(objectives []Objective) bool {
 	return slices.ContainsFunc(objectives, func(o Objective) bool { return o.Class != "" })
 }
 
-// covers reports whether an objective is about a request.
+// covers reports whether an objective applies to a request.
 func (o *Objective) covers(r *requests.Row) bool { return o.Class == "" || o.Class == r.Class }
 
-// statisticOf returns a statistic of the requests of a class, if there is one.
+// statisticOf returns a statistic of the requests of a class. ok is false if there is none.
 func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 	var own []requests.Row
 	for i := range rows {
@@ -66,7 +65,7 @@ func statisticOf(o *Objective, rows []requests.Row) (ms float64, ok bool) {
 	}[o.Statistic], true
 }
 
-// judgeClasses finds how far each class with separate objectives met its objectives.
+// judgeClasses computes the results of each class with separate objectives.
 func (o *Outcome) judgeClasses(t *Tally) {
 	for i := range t.single {
 		name := t.single[i].Class
@@ -79,7 +78,7 @@ func (o *Outcome) judgeClasses(t *Tally) {
 	}
 }
 
-// classMissed returns a class of which too few requests met their objectives; nil: none.
+// classMissed returns a class in which too few requests met their objectives; nil: none.
 func (o *Outcome) classMissed() *ClassOutcome {
 	for i := range o.Classes {
 		if o.Classes[i].Attainment < o.Target {
@@ -89,7 +88,7 @@ func (o *Outcome) classMissed() *ClassOutcome {
 	return nil
 }
 
-// AreOfQuantiles reports whether some objective is a quantile of all requests.
+// AreOfQuantiles reports whether an objective is a quantile of all requests.
 func AreOfQuantiles(objectives []Objective) bool {
 	return slices.ContainsFunc(objectives, func(o Objective) bool { return !slices.Contains([]string{"", "mean", "min", "max"}, o.Statistic) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Objectives of a class are about its requests alone, and the share that is to meet them is asked of each class: a rare
-// one cannot hide behind other classes.
+// Objectives of a class apply only to its requests. Each class must reach the required share, so that a rare class
+// counts as much as other classes.
 func TestObjectivesOfClasses(t *testing.T) {
 	of := func(class string, ttft float64) requests.Row {
 		r := answered(ttft, 10, 900)

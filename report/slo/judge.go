@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// Outcome is how far a run met its objectives.
+// Outcome is the result of a run for its objectives.
 type Outcome struct {
 	Single  bool // there are objectives of single requests
 	Arrived int
@@ -29,17 +29,16 @@ type Judged struct {
 	Objective
 	Attainment float64 // of an objective of single requests: share that met it
 	ValueMS    float64 // of a statistic
-	Met        bool    // of a statistic
-	Rejected   int     // of a statistic that is missed whatever other requests take: requests that were rejected
+	Met        bool    // for a statistic
+	Rejected   int     // for a statistic that is missed because of rejected requests: their number
 }
 
-// unfinished stands for the objectives of a request that has no answer.
+// unfinished marks the missed objectives of a request without an answer.
 const unfinished = "unfinished"
 
-// Judge holds rows and result to objectives, and writes into each row whether it
-// met them. A request without a second token has no time per token and meets a
-// limit on it; one that was not answered in full meets nothing. The share of
-// requests that must meet their objectives is target.
+// Judge compares rows and result with objectives, and stores in each row whether it met them. A request without a
+// second token has no time per token and meets a limit on it. A request without a complete answer misses all
+// objectives. target is the required share of requests.
 func Judge(objectives []Objective, target float64, rows []requests.Row, result *harness.Result) *Outcome {
 	t := NewTally(objectives, target)
 	for i := range rows {
@@ -48,7 +47,7 @@ func Judge(objectives []Objective, target float64, rows []requests.Row, result *
 	return t.Outcome(result, rows)
 }
 
-// FindStatistic returns a statistic of a metric over all requests in ms, if there is one.
+// FindStatistic returns a statistic of a metric over all requests in ms. ok is false if there is none.
 func FindStatistic(result *harness.Result, statistic, metric string) (ms float64, ok bool) {
 	m, _ := metricNamed(metric)
 	if m == nil {
@@ -61,7 +60,7 @@ func FindStatistic(result *harness.Result, statistic, metric string) (ms float64
 	return ms, ok
 }
 
-// Tally holds requests to objectives one by one.
+// Tally compares requests with objectives one by one.
 type Tally struct {
 	objectives []Objective
 	target     float64
@@ -70,7 +69,7 @@ type Tally struct {
 	at      []func(*requests.Row) requests.MS
 	all     bool // every request is held to something
 	missed  []string
-	arrived int   // requests that are held to something
+	arrived int   // requests with objectives
 	held    []int // by objective of single requests: requests that it covers
 	met     []int // of these
 	metAll  int
@@ -78,7 +77,7 @@ type Tally struct {
 	classes map[string]*ClassOutcome
 }
 
-// NewTally returns a tally of no requests.
+// NewTally returns a tally without requests.
 func NewTally(objectives []Objective, target float64) *Tally {
 	t := &Tally{objectives: objectives, target: target, classes: map[string]*ClassOutcome{}}
 	for _, o := range objectives {
@@ -95,7 +94,7 @@ func NewTally(objectives []Objective, target float64) *Tally {
 	return t
 }
 
-// Add holds a request to the objectives, and writes into its row whether it met them.
+// Add compares a request with the objectives, and stores in its row whether it met them.
 func (t *Tally) Add(r *requests.Row) {
 	if !r.Measured() {
 		return
@@ -141,7 +140,7 @@ func (t *Tally) Add(r *requests.Row) {
 	}
 }
 
-// Outcome returns the outcome of the objectives. A statistic of a class needs the rows of all requests.
+// Outcome returns the outcome of the objectives. A statistic of a class requires the rows of all requests.
 func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 	o := &Outcome{Arrived: t.arrived, Target: t.target, Overall: true}
 	for k := range t.single {
@@ -184,7 +183,7 @@ func (t *Tally) Outcome(result *harness.Result, rows []requests.Row) *Outcome {
 	return o
 }
 
-// shareOf is a part of a whole; all of nothing is all.
+// shareOf returns part divided by whole; 1 if whole is 0.
 func shareOf(part, whole int) float64 {
 	if whole == 0 {
 		return 1
@@ -192,12 +191,12 @@ func shareOf(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Holds reports whether everything was met that was asked for.
+// Holds reports whether all objectives are met.
 func (o *Outcome) Holds() bool {
 	return o.Overall && (!o.Single || o.Attainment >= o.Target && o.classMissed() == nil)
 }
 
-// Fields are the entries that a report gets.
+// Fields returns the report values of the outcome.
 func (o *Outcome) Fields() []collector.Field {
 	fields := []collector.Field{collector.Of("slo_met", o.Holds())}
 	if o.Single {
@@ -254,7 +253,7 @@ func (o *Outcome) Lines() []string {
 	return lines
 }
 
-// Missed returns one line on what was missed, "" when all was met.
+// Missed describes the missed objectives in one line, "" if all are met.
 func (o *Outcome) Missed() string {
 	var parts []string
 	if o.Single && o.Attainment < o.Target {

@@ -6,8 +6,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// ReadOutcome returns what Fields wrote into a report, in order of the metrics; nil for a
-// report without objectives.
+// ReadOutcome reads the values of Fields from a report, in order of the metrics; nil for a report without objectives.
 func ReadOutcome(report *collector.Report) *Outcome {
 	values, numbers := report.Values(), report.Numbers()
 	o := &Outcome{Overall: true, Met: int(numbers["slo_met_requests"]), Attainment: numbers["slo_attainment"], Target: numbers["slo_attainment_target"],
@@ -51,8 +50,7 @@ func possibleObjectives(classes []string) []Objective {
 	return all
 }
 
-// LimitedKey returns which statistic of a report an entry is the limit of: p99_ttft_ms of
-// slo_p99_ttft_ms; "" for all other entries.
+// LimitedKey returns the report key that an entry limits: p99_ttft_ms for slo_p99_ttft_ms; "" for all other entries.
 func LimitedKey(key string) string {
 	for _, metric := range metricNames() {
 		for _, statistic := range statisticNames() {
@@ -70,7 +68,7 @@ func metricNames() []string {
 	return names
 }
 
-// Title is the objective without its limit: p99 TTFT, or each TTFT.
+// Title returns the objective without its limit: p99 TTFT, or each TTFT.
 func (o *Objective) Title() string {
 	statistic := o.Statistic
 	if statistic == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// percentileOf returns which percentile a statistic is; ok reports whether it is one.
+// percentileOf returns the percentile of a statistic; ok reports whether it is a percentile.
 func percentileOf(statistic string) (p float64, ok bool) {
 	if statistic == "median" {
 		return 50, true
@@ -19,8 +19,8 @@ func percentileOf(statistic string) (p float64, ok bool) {
 	return p, err == nil
 }
 
-// judgeRejected judges an objective with the rejected requests: each counts as slower than all answered ones. answered
-// and rejected are the numbers of both, and at returns a percentile of the answered ones.
+// judgeRejected judges an objective including rejected requests, each of which counts as slower than all answered
+// requests. answered and rejected are the numbers of requests, and at returns a percentile of the answered requests.
 func (j *Judged) judgeRejected(answered, rejected int, at func(p float64) float64) {
 	if rejected == 0 || j.Statistic == "min" {
 		return
@@ -37,7 +37,7 @@ func (j *Judged) judgeRejected(answered, rejected int, at func(p float64) float6
 	j.Met = j.ValueMS <= j.LimitMS
 }
 
-// countRejected returns how many of the requests that a report is about were rejected.
+// countRejected returns the number of rejected requests that the report counts.
 func countRejected(result *harness.Result) int {
 	all := result.CountRejected()
 	if all == 0 || all > len(result.Rejected) || !result.Collector.Window().IsSet() {
@@ -52,7 +52,8 @@ func countRejected(result *harness.Result) int {
 	return n
 }
 
-// countRejectedOf returns the times of the requests of a class that were answered, ascending, and how many of it were rejected.
+// countRejectedOf returns the times of the answered requests of a class, ascending, and the number of rejected
+// requests of the class.
 func countRejectedOf(o *Objective, rows []requests.Row) (times []float64, rejected int) {
 	var own []requests.Row
 	for i := range rows {

@@ -21,15 +21,13 @@ import (
 type Objective struct {
 	Class  string // of the requests that it is about; "": all
 	Metric string // ttft, ttst, tpot, itl or e2e
-	// Statistic is that of the report which is limited, as p99; "" limits the
-	// time of each request.
+	// Statistic is the limited statistic of the report, as p99; "" limits the time of each request.
 	Statistic string
 	LimitMS   float64
 }
 
-// metricNamed is one of those of the requests, or itl: of one request it is the mean
-// time between two tokens, over all requests the times are pooled. It is nil, and the
-// names are those there are, when there is none.
+// metricNamed returns the metric with this name, nil if there is none, and all names. For itl the metric of a request
+// is its mean time between two tokens; over all requests the times are pooled.
 func metricNamed(name string) (m *requests.Metric, names []string) {
 	itl := requests.Metric{Name: "itl", Key: "itl_ms", At: func(r *requests.Row) requests.MS { return r.ITLMean }}
 	for _, m := range append(requests.Metrics(), itl) {
@@ -41,23 +39,23 @@ func metricNamed(name string) (m *requests.Metric, names []string) {
 	return nil, names
 }
 
-// statisticNames are those of a report's distributions, and further percentiles that a
-// report gets when an objective is about them.
+// statisticNames returns the statistics of a report's distributions, and the percentiles that a report gets only if
+// an objective needs them.
 func statisticNames() []string {
 	return []string{"mean", "min", "median", "p75", "p90", "p95", "p98", "p99", "p99.9", "max"}
 }
 
-// furtherPercentile returns which percentile a statistic is that reports do not have.
+// furtherPercentile returns the percentile of a statistic that reports normally lack; ok reports whether it is one.
 func furtherPercentile(statistic string) (p float64, ok bool) {
 	p, ok = map[string]float64{"p98": 98, "p99.9": 99.9}[statistic]
 	return p, ok
 }
 
-// each stands for the requests of a class where an objective is not about a statistic.
+// each is the statistic in the name of an objective of a class that limits each request.
 const each = "each"
 
-// Parse reads objectives: ttft=500ms,p99:e2e=10s; of a class critical:p99:ttft=1s, and of each of
-// its requests critical:each:ttft=1s. A time needs a unit.
+// Parse reads objectives: ttft=500ms,p99:e2e=10s. An objective of a class is critical:p99:ttft=1s, and for each of
+// its requests critical:each:ttft=1s. A time must have a unit.
 func Parse(text string) ([]Objective, error) {
 	var all []Objective
 	for part := range strings.SplitSeq(text, ",") {
@@ -119,7 +117,7 @@ func (o *Objective) metricOf() *requests.Metric {
 	return m
 }
 
-// keyName is the objective's in keys: ttft, or p99_ttft; of a class class_critical_p99_ttft.
+// keyName returns the part of the objective in keys: ttft, or p99_ttft; for a class class_critical_p99_ttft.
 func (o *Objective) keyName() string {
 	name := o.Metric
 	if o.Statistic != "" {
@@ -131,7 +129,7 @@ func (o *Objective) keyName() string {
 	return name
 }
 
-// reportKey is the key of a statistic in the report: p99_e2e_latency_ms.
+// reportKey returns the key of a statistic in the report: p99_e2e_latency_ms.
 func (o *Objective) reportKey() string {
 	if o.Class != "" {
 		return "slo_" + o.keyName() + "_value_ms"
@@ -139,7 +137,7 @@ func (o *Objective) reportKey() string {
 	return o.Statistic + "_" + o.metricOf().Key
 }
 
-// Name is the objective without its limit: ttft, p99 ttft, or critical p99 ttft.
+// Name returns the objective without its limit: ttft, p99 ttft, or critical p99 ttft.
 func (o *Objective) Name() string {
 	var parts []string
 	for _, part := range []string{o.Class, o.Statistic, o.Metric} {

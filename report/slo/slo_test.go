@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/report/requests"
 )
 
-// answered is a request with the given times; tpot < 0: it has one token.
+// answered returns a request with the given times; with tpot < 0 it has one token.
 func answered(ttft, tpot, e2e float64) requests.Row {
 	u := requests.Unknown()
 	r := requests.Row{TTFT: requests.MS(ttft), E2E: requests.MS(e2e), Tokens: 10, Output: 10, TPOT: u, ITLMean: u, TTST: u}
@@ -32,7 +32,7 @@ func TestJudge(t *testing.T) {
 	unanswered := answered(1, 1, 1)
 	unanswered.Tokens = 3
 	rows := []requests.Row{
-		answered(100, 10, 200), // meets all
+		answered(100, 10, 200), // meets all objectives
 		answered(500, 30, 900), // at the limits
 		answered(501, 10, 200),
 		answered(501, 31, 200),
@@ -125,8 +125,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Percentiles that a report does not have are those of all requests, by nearest rank, and the report gets the requested
-// ones.
+// Percentiles that a report lacks are those of all requests, by nearest rank. The report gets the requested
+// percentiles.
 func TestFurtherPercentiles(t *testing.T) {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 700, Input: 900, Output: 9, Interval: 11},

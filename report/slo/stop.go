@@ -6,9 +6,9 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Stopper finds out during a replay that an objective cannot be met any more, whatever the requests that have not
-// finished take. It knows objectives for percentiles and for single requests, over all classes. It ignores objectives
-// of means, gaps (itl) and single classes.
+// Stopper detects during a replay that an objective can no longer be met, for any times of the unfinished requests.
+// It supports objectives for percentiles and for single requests, over all classes. It ignores objectives for means,
+// gaps (itl) and single classes.
 type Stopper struct {
 	objectives []Objective
 	target     float64
@@ -16,19 +16,19 @@ type Stopper struct {
 	looked     int // requests that had finished when it last looked
 }
 
-// NewStopper returns a stopper for a replay of a number of requests, of which a share of target must meet the objectives for single
-// requests.
+// NewStopper returns a stopper for a replay with this number of requests. A share of target must meet the per-request
+// objectives.
 func NewStopper(objectives []Objective, target float64, requests int) *Stopper {
 	return &Stopper{objectives: objectives, target: target, requests: requests}
 }
 
-// MissedError is why a replay was stopped: too many requests have missed an objective.
+// MissedError is the reason why a replay was stopped: too many requests have missed an objective.
 type MissedError struct {
-	Objective string  // its statistic and metric; "" for those of single requests together
+	Objective string  // statistic and metric; "" for all per-request objectives together
 	LimitMS   float64 // of the objective
-	Missed    int     // requests that took longer
-	Allowed   int     // requests that may
-	Requests  int     // of the workload
+	Missed    int     // number of requests that took longer
+	Allowed   int     // allowed number
+	Requests  int     // number of requests in the workload
 }
 
 // Error returns one line.
@@ -40,11 +40,11 @@ func (e *MissedError) Error() string {
 	return fmt.Sprintf("%s cannot be met any more: %d of %d requests %s, at most %d may", what, e.Missed, e.Requests, how, e.Allowed)
 }
 
-// looks is how often a stopper reads all requests of a replay.
+// looks is the maximum number of times that a stopper reads all requests of a replay.
 const looks = 64
 
-// Check returns a *MissedError if an objective cannot be met any more. finished is how many requests have. It reads them when
-// their number has grown enough.
+// Check returns a *MissedError if an objective can no longer be met. finished is the number of finished requests.
+// Check reads the requests if this number has grown enough.
 func (s *Stopper) Check(c *collector.Collector, finished int) error {
 	if finished-s.looked < max(1, s.requests/looks) {
 		return nil
@@ -85,7 +85,7 @@ func (s *Stopper) Check(c *collector.Collector, finished int) error {
 	return nil
 }
 
-// percentile returns which percentile of all requests o limits; ok reports whether it limits one.
+// percentile returns the percentile of all requests that o limits; ok reports whether it limits one.
 func (o *Objective) percentile() (p float64, ok bool) {
 	switch o.Statistic {
 	case "":
@@ -96,7 +96,7 @@ func (o *Objective) percentile() (p float64, ok bool) {
 	return percentileOf(o.Statistic)
 }
 
-// isLate reports whether a request that has finished takes longer than the limit of o.
+// isLate reports whether a finished request takes longer than the limit of o.
 func (o *Objective) isLate(r *collector.Record) bool {
 	if o.Class != "" {
 		return false

@@ -8,14 +8,14 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Named is a report and what it is called.
+// Named is a report with its name.
 type Named struct {
 	Name   string
 	Report *collector.Report
 }
 
-// WriteMarkdown writes a table with a row per value and a column per report.
-// Real times are left out: they differ from run to run.
+// WriteMarkdown writes a table with a row per value and a column per report. It omits real times, since they differ
+// between runs.
 func WriteMarkdown(w io.Writer, reports []Named) error {
 	t := table.NewLeft("Metric")
 	for _, r := range reports {
@@ -40,7 +40,7 @@ func WriteMarkdown(w io.Writer, reports []Named) error {
 	return err
 }
 
-// reportKeys returns the keys of the first report, then further keys of the other reports.
+// reportKeys returns the keys of the first report, then the additional keys of the other reports.
 func reportKeys(reports []Named) []string {
 	var all []string
 	seen := map[string]bool{}

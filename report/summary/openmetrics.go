@@ -13,7 +13,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// WriteOpenMetrics writes the numbers of reports as OpenMetrics text: a gauge replay_KEY for each, with a sample for each run.
+// WriteOpenMetrics writes the numbers of reports as OpenMetrics text: a gauge replay_KEY per number, with one sample
+// per run.
 func WriteOpenMetrics(w io.Writer, all []Named) error {
 	keys := make(map[string]bool)
 	numbers := make([]map[string]float64, len(all))

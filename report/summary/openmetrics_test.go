@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Every line is one of OpenMetrics' text form, each family stands once, and runs are samples of one.
+// Every line is valid OpenMetrics text, each family occurs once, and runs are samples of one family.
 func TestOpenMetrics(t *testing.T) {
 	var a, b collector.Report
 	a.Requests, b.Requests, a.TTFT.P99, a.WallMS = 3, 4, 1.5e-9, 7

@@ -13,11 +13,12 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Names returns the forms of the names in a summary: the report's own, those of aiperf profile
-// (profile_export_aiperf.json), of vllm bench serve --save-result and of python -m sglang.bench_serving --output-file.
+// Names returns the forms of the names in a summary: native names, and the names of aiperf profile
+// (profile_export_aiperf.json), of vllm bench serve --save-result and of python -m sglang.bench_serving
+// --output-file.
 func Names() []string { return []string{"native", "aiperf", "vllm", "sglang"} }
 
-// Write writes r as JSON under one of Names.
+// Write writes r as JSON with the names of one form of Names.
 func Write(w io.Writer, names string, r *collector.Report) error {
 	switch names {
 	case "native":
@@ -32,7 +33,7 @@ func Write(w io.Writer, names string, r *collector.Report) error {
 	return excerpt.Errorf("report format is %q, must be native, aiperf, vllm or sglang", names)
 }
 
-// object is the entries of a file, or of an object in it, in their order.
+// object holds the entries of a JSON object, in order.
 type object []collector.Field
 
 func (o *object) add(fields ...collector.Field) { *o = append(*o, fields...) }

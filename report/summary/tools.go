@@ -4,8 +4,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// aiperfKeys has the keys of profile_export_aiperf.json. Its inter-token latency is
-// one value per request, which is our TPOT.
+// aiperfKeys returns the keys of profile_export_aiperf.json. Its inter-token latency has one value per request, like
+// our TPOT.
 func aiperfKeys(r *collector.Report) (o object) {
 	o.addTimes("time_to_first_token", &r.TTFT)
 	o.addTimes("time_to_second_token", &r.TTST)
@@ -49,8 +49,8 @@ func (o *object) addTimes(tag string, d *collector.Distribution) {
 	}))
 }
 
-// vllmKeys has the keys of vllm bench serve. Its ITL is that of all requests pooled
-// and its TPOT one value per request, as in our report.
+// vllmKeys returns the keys of vllm bench serve. Its ITL pools all requests, and its TPOT has one value per request,
+// as in our report.
 func vllmKeys(r *collector.Report) (o object) {
 	o.add(collector.Of("duration", r.DurationMS/1000))
 	o.add(collector.Of("completed", r.Completed))
@@ -71,7 +71,7 @@ func vllmKeys(r *collector.Report) (o object) {
 	return o
 }
 
-// addSpread adds the statistics of a distribution as both vLLM and SGLang name them.
+// addSpread adds the statistics of a distribution with the names of vLLM and SGLang.
 func (o *object) addSpread(name string, d *collector.Distribution) {
 	o.add(collector.Of("mean_"+name, d.Mean))
 	o.add(collector.Of("median_"+name, d.Median))
@@ -82,9 +82,8 @@ func (o *object) addSpread(name string, d *collector.Distribution) {
 	o.add(collector.Of("p99_"+name, d.P99))
 }
 
-// sglangKeys has the keys of sglang.bench_serving. Its ITL is that of all requests
-// pooled and its TPOT one value per request, as in our report; concurrency is
-// the mean number of requests in flight.
+// sglangKeys returns the keys of sglang.bench_serving. Its ITL pools all requests, and its TPOT has one value per
+// request, as in our report. Its concurrency is the mean number of requests in flight.
 func sglangKeys(r *collector.Report) (o object) {
 	o.add(collector.Of("backend", "replay"))
 	o.add(collector.Of("duration", r.DurationMS/1000))

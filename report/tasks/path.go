@@ -26,7 +26,7 @@ func newPather(w *loadgen.Workload, a loadgen.Admission, records []collector.Rec
 	for i := range w.Sessions {
 		first[i+1] = first[i] + w.Sessions[i].Turns
 	}
-	requests := make([]int32, len(w.Turns)) // by task and place in it
+	requests := make([]int32, len(w.Turns)) // by task and position in the task
 	for i := range requests {
 		requests[i] = -1
 	}
@@ -39,7 +39,7 @@ func newPather(w *loadgen.Workload, a loadgen.Admission, records []collector.Rec
 	return p
 }
 
-// recordOf returns the known facts of a turn, nil if it has not arrived.
+// recordOf returns the record of a turn, nil if it has not arrived.
 func (p *pather) recordOf(turn int32) *collector.Record {
 	if p.of[turn] < 0 {
 		return nil
@@ -57,7 +57,7 @@ func (p *pather) hasBegun(task int32) bool {
 	return false
 }
 
-// describeTask returns how a task fared.
+// describeTask returns the result of a task.
 func (p *pather) describeTask(task int32) Task {
 	s := &p.w.Sessions[task]
 	t := Task{Name: p.w.SessionID(int(task)), Requests: int(s.Turns)}
@@ -93,15 +93,15 @@ func (p *pather) describeTask(task int32) Task {
 	return t
 }
 
-// spans are parts in whole ns.
+// spans holds the parts in whole ns.
 type spans struct{ wait, tool, queue, prefill, decode int64 }
 
 func (s *spans) parts() Parts {
 	return Parts{msOf(s.wait), msOf(s.tool), msOf(s.queue), msOf(s.prefill), msOf(s.decode)}
 }
 
-// findPath goes back from the task's last token, each time to the request with the end, or arrival, and delay that
-// released the next one.
+// findPath follows the critical path backwards from the last token of the task. Each step goes to the request with
+// the end (or arrival) and delay that released the next request.
 func (p *pather) findPath(t *Task, turn int32, start int64) {
 	var sum spans
 	begun := false
@@ -133,8 +133,8 @@ func (p *pather) findPath(t *Task, turn int32, start int64) {
 	t.Parts = sum.parts()
 }
 
-// latestWait returns the turn that made the given one ready by its end, the one that arrived first of several; -1: it
-// waited for none.
+// latestWait returns the turn that last became ready before the given turn. Of several it returns the one that
+// arrived first; -1: the turn waited for none.
 func (p *pather) latestWait(turn int32) (before int32, wait loadgen.Wait) {
 	before = -1
 	at := sim.Time(0)
@@ -147,7 +147,7 @@ func (p *pather) latestWait(turn int32) (before int32, wait loadgen.Wait) {
 	return before, wait
 }
 
-// instantOf returns when what a turn waits for came about.
+// instantOf returns the time at which the condition of a wait became true.
 func (p *pather) instantOf(w loadgen.Wait) sim.Time {
 	if w.Start {
 		return p.recordOf(w.For).Arrival
@@ -155,7 +155,7 @@ func (p *pather) instantOf(w loadgen.Wait) sim.Time {
 	return p.recordOf(w.For).Last
 }
 
-// countNS returns an instant in whole ns, so that the parts of a path sum to the whole.
+// countNS returns a time in whole ns, so that the parts of a path sum to its total.
 func countNS(t sim.Time) int64 { return int64(math.Round(float64(t) * 1e6)) }
 
 func msOf(ns int64) float64 { return float64(ns) / 1e6 }

@@ -10,48 +10,47 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Task is how a task fared. Times are in ms of the logical clock, whole numbers of ns.
+// Task is the result of a task. Times are in ms of the logical clock, in whole ns.
 type Task struct {
 	Name      string  `json:"task"`
-	Requests  int     `json:"requests"`    // of the workload
-	Completed int     `json:"completed"`   // that have all their tokens
-	Start     float64 `json:"start_ms"`    // the first arrival
-	Latency   float64 `json:"latency_ms"`  // from there to the last token; 0 where not all are completed
+	Requests  int     `json:"requests"`    // in the workload
+	Completed int     `json:"completed"`   // with all their tokens
+	Start     float64 `json:"start_ms"`    // time of the first arrival
+	Latency   float64 `json:"latency_ms"`  // time from Start to the last token; 0 if a request is not completed
 	Parallel  float64 `json:"parallelism"` // requests in the cluster on average, while the task lasts
-	Parts     Parts   `json:"path_ms"`     // the sums of the hops
+	Parts     Parts   `json:"path_ms"`     // sums over the hops
 	Path      []Hop   `json:"path"`        // from the first arrival to the last token
-	// Outside reports whether it began outside of the window that the report is about.
+	// Outside reports whether the task began outside the window of the report.
 	Outside bool `json:"outside_window,omitempty"`
 }
 
 // Finished reports whether all requests of the task are completed.
 func (t *Task) Finished() bool { return t.Completed == t.Requests }
 
-// Parts are what the time of a path went to. They sum to the latency of the task.
+// Parts divides the time of a path. The parts sum to the latency of the task.
 type Parts struct {
-	Wait    float64 `json:"wait"`    // until the request came: its own time, or a place in closed loop
-	Tool    float64 `json:"tool"`    // the delays after the requests before
-	Queue   float64 `json:"queue"`   // arrival to admission
+	Wait    float64 `json:"wait"`    // until the arrival of the request: its own time, or a free slot in closed loop
+	Tool    float64 `json:"tool"`    // delays after the previous requests
+	Queue   float64 `json:"queue"`   // from arrival to admission
 	Prefill float64 `json:"prefill"` // admission to first token
-	Decode  float64 `json:"decode"`  // first to last token
+	Decode  float64 `json:"decode"`  // from first to last token
 }
 
 // Hop is a request on a path.
 type Hop struct {
 	Request int `json:"request"` // its id
-	Line    int `json:"line"`    // of the trace; 0: none
-	// Begun reports whether the next hop waited for this one's arrival alone.
+	Line    int `json:"line"`    // line of the trace; 0: none
+	// Begun reports whether the next hop waited only for the arrival of this hop.
 	Begun bool  `json:"begun,omitempty"`
 	Parts Parts `json:"ms"`
 }
 
-// Study is how all tasks of a run fared, in order of the workload.
+// Study holds the results of all tasks of a run, in order of the workload.
 type Study struct {
 	Tasks []Task `json:"tasks"`
 }
 
-// Summarize returns how the tasks of w fared in a run that let its requests in by a; nil if
-// w has none.
+// Summarize returns the results of the tasks of w in a run with admission a; nil if w has no tasks.
 func Summarize(w *loadgen.Workload, a loadgen.Admission, c *collector.Collector) *Study {
 	if w == nil || w.Graph == nil {
 		return nil
@@ -69,7 +68,7 @@ func Summarize(w *loadgen.Workload, a loadgen.Admission, c *collector.Collector)
 	return s
 }
 
-// Fields are the entries that a report gets.
+// Fields returns the report values of the study.
 func (s *Study) Fields() []collector.Field {
 	var latencies []float64
 	var sum Parts

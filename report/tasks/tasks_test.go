@@ -16,7 +16,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// studyTrace replays rows of tasks on two workers and returns the study of it.
+// studyTrace replays rows of tasks on two workers and returns their study.
 func studyTrace(t *testing.T, rows string, mode loadgen.Mode) *tasks.Study {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tasks.jsonl")
@@ -35,8 +35,8 @@ func studyTrace(t *testing.T, rows string, mode loadgen.Mode) *tasks.Study {
 	return tasks.Summarize(w, loadgen.Admission{Mode: mode, Speedup: spec.Speedup}, result.Collector)
 }
 
-// The parts of the hops of a path sum to those of the task, and these to its latency, to the last ns, for any graph;
-// the study is the same when it is read back.
+// For any graph, the parts of the hops of a path sum to those of the task, and these to its latency, to the last ns.
+// A written study is read back unchanged.
 func TestPathsSumToLatency(t *testing.T) {
 	for seed := range uint64(60) {
 		random := sim.NewRand(seed, "tasks")
@@ -95,8 +95,8 @@ func checkPath(t *testing.T, task *tasks.Task, seed uint64) {
 	}
 }
 
-// A task by hand: the join waits for b, which is over last, and b for a. The time of c is not on the path, nor is the
-// answer of a request if only its arrival is waited for.
+// A task with known times: the join waits for b, which ends last, and b waits for a. The time of c is not on the
+// path. If only the arrival of a request is waited for, the time of its answer is not on the path either.
 func TestPathByHand(t *testing.T) {
 	row := func(id string, out int, rest string) string {
 		return fmt.Sprintf(`{"id":"%s","session_id":"s","input_length":64,"output_length":%d,"hash_ids":[1],%s}`, id, out, rest) + "\n"
@@ -116,7 +116,7 @@ func TestPathByHand(t *testing.T) {
 	}
 }
 
-// Sessions that wait for nothing but the turn before are no tasks.
+// Sessions in which each turn waits only for the previous turn are no tasks.
 func TestSessionsAreNoTasks(t *testing.T) {
 	if s := tasks.Summarize(&loadgen.Workload{}, loadgen.Admission{}, nil); s != nil {
 		t.Errorf("%v, want none", s)

@@ -38,7 +38,7 @@ func (s *Study) Lines() []string {
 	return lines
 }
 
-// Find returns the task of that name, or the one of the greatest latency for slowest.
+// Find returns the task with this name. For "slowest" it returns the task with the largest latency.
 func (s *Study) Find(name string) (*Task, error) {
 	if name == "slowest" {
 		if all := s.Slowest(1); len(all) > 0 {
@@ -57,7 +57,7 @@ func (s *Study) Find(name string) (*Task, error) {
 	return &s.Tasks[i], nil
 }
 
-// WriteText writes the critical path of a task, hop by hop. about, when not nil, returns further text on a request.
+// WriteText writes the critical path of a task, hop by hop. about, if not nil, returns additional text on a request.
 func (t *Task) WriteText(w io.Writer, about func(request int) string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "task %s: %d requests", t.Name, t.Requests)
@@ -89,7 +89,7 @@ func (t *Task) WriteText(w io.Writer, about func(request int) string) error {
 	return err
 }
 
-// Slowest returns the n tasks of the greatest latency, the slowest first.
+// Slowest returns the n tasks with the largest latency, the slowest first.
 func (s *Study) Slowest(n int) []*Task {
 	var all []*Task
 	for i := range s.Tasks {

@@ -8,8 +8,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// encoder writes trace events as JSON, one per line. All texts are of this
-// package: nothing needs escapes.
+// encoder writes trace events as JSON, one per line. All texts are from this package and need no escapes.
 type encoder struct {
 	out   io.Writer
 	buf   []byte // has room for an event
@@ -17,8 +16,7 @@ type encoder struct {
 	first bool // nothing has been written to the list yet
 }
 
-// flushBytes is how much is gathered before it is written, eventBytes more than
-// any event takes.
+// flushBytes is the buffer size at which events are written. eventBytes is more than the size of any event.
 const (
 	flushBytes = 1 << 18
 	eventBytes = 1 << 12
@@ -43,7 +41,7 @@ func (e *encoder) flushBuffer() {
 	e.buf = e.buf[:0]
 }
 
-// endEvent takes the buffer back after an event.
+// endEvent stores the buffer after an event.
 func (e *encoder) endEvent(b []byte) {
 	e.buf = b
 	if len(b) >= flushBytes {
@@ -53,16 +51,16 @@ func (e *encoder) endEvent(b []byte) {
 
 func (e *encoder) writeText(s string) { e.buf = append(e.buf, s...) }
 
-// toNanos is an instant in whole ns, so that a slice ends where the next begins.
+// toNanos returns a time in whole ns, so that a slice ends where the next slice begins.
 func toNanos(t sim.Time) int64 { return int64(math.RoundToEven(float64(t) * 1e6)) }
 
-// appendNumber appends a text and the number behind it.
+// appendNumber appends a text and a number.
 func appendNumber(b []byte, before string, n int) []byte {
 	return strconv.AppendInt(append(b, before...), int64(n), 10)
 }
 
-// appendFloat appends a text and the number behind it: whole numbers by their digits, other numbers as strconv does in
-// its shortest form.
+// appendFloat appends a text and a number. Whole numbers have no decimal point; other numbers have the shortest form
+// of strconv.
 func appendFloat(b []byte, before string, v float64) []byte {
 	if v >= 0 && v < 1<<53 && v == math.Trunc(v) {
 		return appendNumber(b, before, int(v))
@@ -70,7 +68,7 @@ func appendFloat(b []byte, before string, v float64) []byte {
 	return strconv.AppendFloat(append(b, before...), v, 'g', -1, 64)
 }
 
-// appendInstant appends a text and ns as microseconds with three digits.
+// appendInstant appends a text, and ns as microseconds with three decimal places.
 func appendInstant(b []byte, before string, ns int64) []byte {
 	b = append(b, before...)
 	if ns < 0 {
@@ -80,14 +78,14 @@ func appendInstant(b []byte, before string, ns int64) []byte {
 	return append(b, '.', byte('0'+ns/100%10), byte('0'+ns/10%10), byte('0'+ns%10))
 }
 
-// beginSlice begins a slice of a track; its name and arguments follow.
+// beginSlice begins a slice of a track. The caller appends its name and arguments.
 func (e *encoder) beginSlice(t *track, from, to sim.Time) []byte {
 	start := toNanos(from)
 	b := appendInstant(e.buf, t.slice, start)
 	return appendInstant(b, `,"dur":`, toNanos(to)-start)
 }
 
-// nameSlice names a slice of passes, and begins its arguments.
+// nameSlice appends the name of a slice of passes, and begins its arguments.
 func nameSlice(b []byte, s *slice) []byte {
 	switch {
 	case s.prompt > 0 && s.received:
@@ -106,7 +104,7 @@ func nameSlice(b []byte, s *slice) []byte {
 	return appendNumber(b, `","args":{"passes":`, s.passes)
 }
 
-// writeBlocks writes a point of the counter of a worker's blocks.
+// writeBlocks writes a value of the counter of a worker's blocks.
 func (e *encoder) writeBlocks(t *track, at sim.Time, held, cached int) {
 	b := appendInstant(e.buf, t.blocks, toNanos(at))
 	b = appendNumber(b, `,"args":{"held":`, held)
@@ -114,7 +112,7 @@ func (e *encoder) writeBlocks(t *track, at sim.Time, held, cached int) {
 	e.endEvent(append(b, "}}"...))
 }
 
-// writeRequests writes a point of the counter of a worker's requests.
+// writeRequests writes a value of the counter of a worker's requests.
 func (e *encoder) writeRequests(t *track, at sim.Time, running, waiting int) {
 	b := appendInstant(e.buf, t.requests, toNanos(at))
 	b = appendNumber(b, `,"args":{"running":`, running)
@@ -122,7 +120,7 @@ func (e *encoder) writeRequests(t *track, at sim.Time, running, waiting int) {
 	e.endEvent(append(b, "}}"...))
 }
 
-// The ends of arrows between slices, and the steps of one.
+// Ends and steps of arrows between slices.
 const (
 	requestStarts   = `,"ph":"s","cat":"request","name":"request"}`
 	requestSteps    = `,"ph":"t","cat":"request","name":"request"}`
@@ -131,22 +129,21 @@ const (
 	handoffFinishes = `,"ph":"f","cat":"handoff","name":"handoff"}`
 )
 
-// writeFlow writes an end of an arrow, or a step of it, at the slice that begins at
-// an instant.
+// writeFlow writes an end or a step of an arrow, at the slice that begins at the given time.
 func (e *encoder) writeFlow(end string, id sim.RequestID, at sim.Time, t *track) {
 	b := appendInstant(e.buf, t.flow, toNanos(at))
 	b = appendNumber(b, `,"id":`, int(id)+1)
 	e.endEvent(append(b, end...))
 }
 
-// What may happen to a part of a request's lane.
+// Events of a part of a request's lane.
 const (
 	begins  = `"},"ph":"b","name":"`
 	ends    = `"},"ph":"e","name":"`
 	happens = `"},"ph":"n","name":"`
 )
 
-// Parts of a request's lane, and an instant on it.
+// Parts of a request's lane, and a mark on it.
 const (
 	whole         = "request " // from arrival to last token; a number follows
 	wait          = `wait"}`
@@ -157,7 +154,7 @@ const (
 	losesPlace    = `loses its place"}`
 )
 
-// writeAsync writes what happens to a part of a request's lane.
+// writeAsync writes an event of a part of a request's lane.
 func (e *encoder) writeAsync(what string, id sim.RequestID, part string, at sim.Time) {
 	b := appendInstant(e.buf, ",\n"+`{"tid":1,"cat":"request","pid":2,"ts":`, toNanos(at))
 	b = appendNumber(b, `,"id2":{"local":"`, int(id)+1)
@@ -168,7 +165,7 @@ func (e *encoder) writeAsync(what string, id sim.RequestID, part string, at sim.
 	e.endEvent(b)
 }
 
-// writeProcess names a group of tracks and gives its position.
+// writeProcess writes the name of a group of tracks, and its position.
 func (e *encoder) writeProcess(pid, order int64, name string) {
 	e.beginMetadata("process_name", pid, 0)
 	e.writeText(`"name":"` + name + `"}}`)
@@ -176,14 +173,13 @@ func (e *encoder) writeProcess(pid, order int64, name string) {
 	e.writeText(`"sort_index":` + strconv.FormatInt(order, 10) + "}}")
 }
 
-// writeThread names a track.
+// writeThread writes the name of a track.
 func (e *encoder) writeThread(pid, tid int64, name string) {
 	e.beginMetadata("thread_name", pid, tid)
 	e.writeText(`"name":"` + name + `"}}`)
 }
 
-// beginMetadata begins an event about a track, up to its value. The first
-// event of all is one of these.
+// beginMetadata begins an event about a track, up to its value. The first event of a trace is always a metadata event.
 func (e *encoder) beginMetadata(name string, pid, tid int64) {
 	e.endEvent(e.buf)
 	if !e.first {

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// lane is a request's own line, and how far its arrows have come.
+// lane is the track of a request, with the state of its arrow.
 type lane struct {
 	arrival sim.Time
 	left    sim.Time // its latest worker before the last token, if it did
@@ -19,7 +19,7 @@ type lane struct {
 	open    bool // the event that begins it is written
 }
 
-// stay is a request's time at a stage.
+// stay is the time of a request at a stage.
 type stay struct {
 	routed, admit, first sim.Time
 	admitted, token      bool
@@ -27,8 +27,8 @@ type stay struct {
 
 func (l *lane) stageOf(s scheduler.Role) *stay { return &l.stays[s.Stage()] }
 
-// Left ends a request's time on a worker, which it leaves before its last token, and
-// its lane where it does not come back.
+// Left ends the time of a request that leaves its worker before its last token. If the request does not return, Left
+// also ends its lane.
 func (w *Writer) Left(d *harness.Departure) {
 	l := &w.lanes[d.Request]
 	if l.hidden {
@@ -54,7 +54,7 @@ func (w *Writer) Left(d *harness.Departure) {
 	}
 }
 
-// followRequests takes the requests of a pass further.
+// followRequests updates the lanes of the requests in a pass.
 func (w *Writer) followRequests(stage scheduler.Role, k *worker, p *scheduler.Pass) {
 	for i := range p.Admitted {
 		w.endWait(stage, k, p.Admitted[i].Request, p.Start)
@@ -83,7 +83,7 @@ func (w *Writer) followRequests(stage scheduler.Role, k *worker, p *scheduler.Pa
 	}
 }
 
-// endWait ends a request's wait; the arrow continues to its first pass.
+// endWait ends the wait of a request. Its arrow continues to its first pass.
 func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at sim.Time) {
 	l := &w.lanes[id]
 	s := l.stageOf(stage)
@@ -102,15 +102,14 @@ func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at s
 	}
 }
 
-// endPrefill ends a request's prefill.
+// endPrefill ends the prefill of a request.
 func (w *Writer) endPrefill(stage scheduler.Role, id sim.RequestID, at sim.Time) {
 	s := w.lanes[id].stageOf(stage)
 	s.first, s.token = at, true
 	w.writePhase(id, prefill, s.admit, at)
 }
 
-// endStage ends a request's time at a stage. Arrows lead from the start of the pass
-// that gave the last token.
+// endStage ends the time of a request at a stage. Arrows start at the pass that generated the last token.
 func (w *Writer) endStage(stage scheduler.Role, k *worker, id sim.RequestID, p *scheduler.Pass) {
 	l := &w.lanes[id]
 	s := l.stageOf(stage)
@@ -118,7 +117,7 @@ func (w *Writer) endStage(stage scheduler.Role, k *worker, id sim.RequestID, p *
 		w.writePhase(id, decode, s.first, p.End)
 	}
 	if stage == scheduler.Prefill {
-		if p.Start != s.admit { // else the arrow is there, and would lead to where it is
+		if p.Start != s.admit { // otherwise the arrow is already at this slice
 			w.stepArrow(id, p.Start, &k.track)
 		}
 		if w.isShown(p.Start, p.Start) {
@@ -144,8 +143,8 @@ func (w *Writer) writePhase(id sim.RequestID, part string, from, to sim.Time) {
 	}
 }
 
-// openLane begins a request's lane. The slice is written before the slices in it: readers take events of one instant in
-// the order of the file, and the first one encloses the rest.
+// openLane begins the lane of a request. It writes the outer slice before the slices in it, since readers take events
+// with equal times in the order of the file.
 func (w *Writer) openLane(id sim.RequestID) {
 	if l := &w.lanes[id]; !l.open {
 		l.open = true
@@ -153,7 +152,7 @@ func (w *Writer) openLane(id sim.RequestID) {
 	}
 }
 
-// stepArrow leads a request's arrow to a slice that begins at an instant.
+// stepArrow leads the arrow of a request to a slice that begins at the given time.
 func (w *Writer) stepArrow(id sim.RequestID, at sim.Time, t *track) {
 	if !w.isShown(at, at) {
 		return

@@ -9,10 +9,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// pidEvents is the process of what happens to the cluster from outside.
+// pidEvents is the process of the events of the cluster.
 const pidEvents = 3
 
-// AddResult shows the faults and the acts of autoscalers at the end of the replay.
+// AddResult adds the faults and the actions of autoscalers at the end of the replay.
 func (w *Writer) AddResult(r *harness.Result) {
 	if len(r.Incidents)+len(r.Scaling) == 0 {
 		return
@@ -42,12 +42,12 @@ func (w *Writer) AddResult(r *harness.Result) {
 	}
 }
 
-// writeMark writes an instant on the track of the cluster, with why it happened where that is known.
+// writeMark writes a mark on the track of the cluster, with its reason if known.
 func (w *Writer) writeMark(at sim.Time, name, why string) {
 	if !w.isShown(at, at) {
 		return
 	}
-	text, _ := json.Marshal(name) // a text always can be
+	text, _ := json.Marshal(name) // a string can always be marshalled
 	b := appendInstant(w.out.buf, ",\n"+`{"ph":"i","s":"t","pid":3,"tid":1,"ts":`, toNanos(at))
 	b = append(append(b, `,"name":`...), text...)
 	if why != "" {

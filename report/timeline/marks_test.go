@@ -12,7 +12,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// Faults and what an autoscaler did are on a track of the cluster, as far as the cut leaves them.
+// Faults and actions of an autoscaler are on a track of the cluster, within the time range of the cut.
 func TestMarks(t *testing.T) {
 	r := &harness.Result{Incidents: []harness.Incident{{At: 10, What: "worker 1 dies"}, {At: 100, What: "late"}}}
 	s := harness.NewScaling(scheduler.Decode)

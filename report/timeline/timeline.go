@@ -16,12 +16,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Options cut a timeline.
+// Options limit the content of a timeline.
 type Options struct {
 	From sim.Time // what ends before is left out
 	To   sim.Time // what begins at or after it is left out; 0: nothing is
-	// Request, when not nil, names the request to show: alone, with the passes of
-	// its workers while it is in the cluster.
+	// Request, if not nil, is the only request that is shown, with the passes of its workers while it is in the
+	// cluster.
 	Request *Choice
 	Kinds   []string // of the workers of the first stage, where they differ
 }
@@ -32,7 +32,7 @@ type Choice struct {
 	Line int32 // 0: by id
 }
 
-// Counts are what a timeline shows.
+// Counts are the numbers of shown items.
 type Counts struct {
 	Passes       int // forward passes; a run counts as many as it has
 	PromptTokens int // computed
@@ -54,18 +54,18 @@ type Writer struct {
 // worker is the kept part of a worker.
 type worker struct {
 	track
-	watched int   // chosen requests on it
+	watched int   // chosen requests on the worker
 	open    slice // of passes that are alike, not written yet
 
-	// What its counters showed last, if anything.
+	// known and the counters after it are the last values that were written, if any.
 	known bool
 	shown counters
 }
 
-// counters are what there is after a pass.
+// counters holds the state after a pass.
 type counters struct{ held, cached, running, waiting int }
 
-// track is how the events of a track begin.
+// track holds the first parts of the events of a track.
 type track struct{ slice, flow, blocks, requests string }
 
 func newTrack(pid int64) track {
@@ -78,8 +78,7 @@ func newTrack(pid int64) track {
 	}
 }
 
-// slice is passes that are all alike and follow each other; none when passes is
-// 0.
+// slice is a run of equal consecutive passes; passes is 0 if there is none.
 type slice struct {
 	from, to       sim.Time
 	passes         int
@@ -91,8 +90,8 @@ type slice struct {
 	received       bool // prompt tokens come with a KV cache that was handed over, and cost no time
 }
 
-// The processes of the trace: the router, the requests, the events of the cluster (marks.go), then the workers, those
-// of the decode stage in a separate range.
+// Processes of the trace: the router, the requests, the events of the cluster (marks.go), then the workers. Decode
+// workers have a separate range.
 const (
 	pidRouter   = 1
 	pidRequests = 2
@@ -113,13 +112,12 @@ func New(out io.Writer, cut Options) *Writer {
 	return w
 }
 
-// Grow makes room for this number of requests.
+// Grow reserves memory for this number of requests.
 func (w *Writer) Grow(requests int) {
 	w.lanes = append(make([]lane, 0, len(w.lanes)+requests), w.lanes...)
 }
 
-// Close completes the trace and reports the first error of writing it, or that
-// the chosen request was not there.
+// Close completes the trace. It returns the first write error, or an error if the chosen request does not exist.
 func (w *Writer) Close() error {
 	switch c := w.cut.Request; {
 	case c == nil || w.met:
@@ -136,7 +134,7 @@ func (w *Writer) Close() error {
 	return w.out.closeFile()
 }
 
-// Counts are what has been shown so far.
+// Counts returns the numbers of items shown so far.
 func (w *Writer) Counts() Counts { return w.counts }
 
 // Arrived opens the lane of q.
@@ -154,7 +152,7 @@ func (w *Writer) Arrived(q *sim.Request, at sim.Time) {
 	w.lanes = append(w.lanes, l)
 }
 
-// Routed shows a decision. The passes of its request are of interest from now on.
+// Routed shows a routing decision. From now on the passes of its request are shown.
 func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) {
 	l := &w.lanes[p.Request.ID]
 	if l.hidden {
@@ -185,7 +183,7 @@ func (w *Writer) Routed(stage scheduler.Role, at sim.Time, p *router.Placement) 
 	w.stepArrow(p.Request.ID, at, &w.router)
 }
 
-// Handoff shows a KV cache on its way.
+// Handoff shows the transfer of a KV cache.
 func (w *Writer) Handoff(id sim.RequestID, from, to sim.Time) {
 	l := &w.lanes[id]
 	if l.hidden {
@@ -211,16 +209,17 @@ func (w *Writer) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	w.followRequests(stage, k, p)
 }
 
-// continuesWith reports whether p continues the slice: the same requests gain a token each, and nothing else happens.
+// continuesWith reports whether p continues the slice: the same requests get one token each, and no other event
+// occurs.
 func (s *slice) continuesWith(p *scheduler.Pass) bool {
 	return s.passes > 0 && s.to == p.Start && s.tokens == p.Tokens && s.isQuiet() &&
 		p.PrefillTokens == 0 && p.Preempted == 0 && len(p.Admitted) == 0 && len(p.Marks) == 0
 }
 
-// isQuiet reports whether a slice begins with nothing but tokens.
+// isQuiet reports whether the first pass of a slice only generates tokens.
 func (s *slice) isQuiet() bool { return s.prompt == 0 && s.admitted == 0 && s.lost == 0 }
 
-// addPass begins the slice with p, or continues it.
+// addPass begins the slice with p, or extends it.
 func (s *slice) addPass(p *scheduler.Pass) {
 	if s.passes == 0 {
 		*s = slice{from: p.Start, prompt: p.PrefillTokens, tokens: p.Tokens, admitted: len(p.Admitted), lost: p.Preempted}
@@ -238,7 +237,7 @@ func (s *slice) addPass(p *scheduler.Pass) {
 	}
 }
 
-// writeSlice writes the open slice of a worker and what its counters show after it.
+// writeSlice writes the open slice of a worker, and the counters after it.
 func (w *Writer) writeSlice(k *worker) {
 	s := &k.open
 	if s.passes == 0 {
@@ -261,7 +260,7 @@ func (w *Writer) writeSlice(k *worker) {
 	s.passes = 0
 }
 
-// writeCounters writes what has changed of them.
+// writeCounters writes the changed counters.
 func (w *Writer) writeCounters(k *worker) {
 	s := &k.open
 	if !s.detailed {
@@ -280,7 +279,7 @@ func (w *Writer) writeCounters(k *worker) {
 // isShown reports whether the cut keeps a slice from one instant to another.
 func (w *Writer) isShown(from, to sim.Time) bool { return to >= w.cut.From && from < w.cut.To }
 
-// workerOf is the worker's state; its track gets a name when it is met first.
+// workerOf returns the state of a worker. On first use it writes the name of the track.
 func (w *Writer) workerOf(stage scheduler.Role, id sim.WorkerID) *worker {
 	all := &w.stages[stage.Stage()]
 	for len(*all) <= int(id) {

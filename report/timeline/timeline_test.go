@@ -24,7 +24,7 @@ import (
 	"github.com/replay-llm/replay/scheduler"
 )
 
-// aggregated is a crowded pool behind a KV router.
+// aggregated returns a replay with one busy pool behind a KV router.
 func aggregated(engine engineargs.Engine) replay.Spec {
 	a := engineargs.Default()
 	a.Engine, a.Blocks, a.BlockTokens = engine, 40, 16
@@ -39,7 +39,7 @@ func aggregated(engine engineargs.Engine) replay.Spec {
 	}
 }
 
-// disaggregated has two pools and a slow link between them.
+// disaggregated returns a replay with two pools and a slow link between them.
 func disaggregated() replay.Spec {
 	s := aggregated(engineargs.VLLM)
 	p, d := s.Pools[0], s.Pools[0]
@@ -49,7 +49,7 @@ func disaggregated() replay.Spec {
 	return s
 }
 
-// draw runs spec with a timeline of it.
+// draw runs spec and returns its timeline.
 func draw(t *testing.T, spec replay.Spec, cut timeline.Options) (*trace, timeline.Counts, *harness.Result) {
 	t.Helper()
 	var out bytes.Buffer
@@ -108,7 +108,7 @@ func TestCountsAreTheReports(t *testing.T) {
 	}
 }
 
-// Every request's arrow leads from its decision over its passes to its last.
+// Every request's arrow leads from its routing decision through its passes to its last pass.
 func TestArrows(t *testing.T) {
 	tr, _, result := draw(t, disaggregated(), timeline.Options{})
 	for id := range result.Report.Requests {
@@ -153,7 +153,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// onTrace is spec with requests that come from lines of a file.
+// onTrace returns spec with requests from the lines of a file.
 func onTrace(t *testing.T, spec replay.Spec) replay.Spec {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -182,7 +182,7 @@ type event struct {
 	TS    float64  `json:"ts"`
 	Dur   float64  `json:"dur"`
 	ID    int64    `json:"id"`
-	Lane  struct { // its id, of an event of a lane
+	Lane  struct { // id of an event of a lane
 		Local int64 `json:"local,string"`
 	} `json:"id2"`
 	Name string         `json:"name"`
@@ -191,7 +191,7 @@ type event struct {
 	Args map[string]any `json:"args"`
 }
 
-// read holds the trace to the documented format.
+// read checks that the trace follows the documented format.
 func (tr *trace) read() error {
 	d := json.NewDecoder(bytes.NewReader(tr.raw))
 	d.DisallowUnknownFields()
@@ -222,7 +222,7 @@ func (tr *trace) checkEvents() error {
 	return nil
 }
 
-// checkSlices wants slices of a track side by side, and arrows at slices.
+// checkSlices checks that the slices of a track do not overlap, and that arrows are at slices.
 func (tr *trace) checkSlices() error {
 	tracks := map[int64][]event{}
 	for _, e := range tr.Events {
@@ -249,8 +249,8 @@ func (tr *trace) checkSlices() error {
 	return nil
 }
 
-// checkLanes reads the events of each lane as Perfetto does: by time, those of one instant in the order of the file.
-// Slices are nested; only the innermost may end. The outermost is the request.
+// checkLanes reads the events of each lane as Perfetto does: by time, and events with equal times in the order of the
+// file. Slices are nested, and only the innermost slice may end. The outermost slice is the request.
 func (tr *trace) checkLanes() error {
 	events := slices.DeleteFunc(slices.Clone(tr.Events), func(e event) bool { return e.Lane.Local == 0 })
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.TS, b.TS) })
@@ -277,7 +277,7 @@ func (tr *trace) checkLanes() error {
 	return nil
 }
 
-// flow is the kinds of a request's arrow, in order.
+// flow returns the kinds of the events of a request's arrow, in order.
 func (tr *trace) flow(cat string, id int) (kinds string) {
 	for _, e := range tr.Events {
 		if e.Cat == cat && e.ID == int64(id)+1 && strings.Contains("stf", e.Phase) {
@@ -287,13 +287,13 @@ func (tr *trace) flow(cat string, id int) (kinds string) {
 	return kinds
 }
 
-// stop is where an arrow passes.
+// stop is a slice that an arrow passes.
 type stop struct {
 	id, pid int64
 	ts      float64
 }
 
-// stops counts how often requests' arrows pass where.
+// stops counts the arrows at each slice.
 func (tr *trace) stops() map[stop]int {
 	n := map[stop]int{}
 	for _, e := range tr.Events {
@@ -304,7 +304,7 @@ func (tr *trace) stops() map[stop]int {
 	return n
 }
 
-// Perfetto's own reader finds what was written.
+// Perfetto's trace processor reads the timeline.
 func TestPerfettoReadsIt(t *testing.T) {
 	const at = "PERFETTO_TRACE_PROCESSOR"
 	if name := os.Getenv(at); name != "" {

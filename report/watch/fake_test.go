@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fakeTerminal is a terminal that knows what a Screen writes, and refuses everything else.
+// fakeTerminal is a terminal that supports the output of Screen and rejects all other output.
 type fakeTerminal struct {
 	t           *testing.T
 	columns     int
@@ -26,7 +26,7 @@ func newTerminal(t *testing.T, columns, lines int) *fakeTerminal {
 	return f
 }
 
-// Write carries out what is written.
+// Write interprets the written text.
 func (f *fakeTerminal) Write(text []byte) (int, error) {
 	for rest := string(text); rest != ""; {
 		switch {
@@ -69,7 +69,7 @@ func (f *fakeTerminal) escape(number string, kind byte) {
 	}
 }
 
-// put shows a letter, on the next line where this one is full.
+// put shows a character, on the next line if the current line is full.
 func (f *fakeTerminal) put(r rune) {
 	switch r {
 	case '\r':
@@ -98,7 +98,7 @@ func (f *fakeTerminal) feed() {
 	}
 }
 
-// resize makes the terminal narrower or wider; lines that do not fit continue in the next, as in most terminals.
+// resize changes the width of the terminal. Lines that do not fit continue on the next line, as in most terminals.
 func (f *fakeTerminal) resize(columns int) {
 	var cells [][]string
 	row := 0
@@ -128,7 +128,7 @@ func (f *fakeTerminal) resize(columns int) {
 	f.cells, f.columns, f.row, f.column = cells[:lines], columns, row-gone, 0
 }
 
-// String returns what can be seen, with the color of a line behind it.
+// String returns the visible text, with the color after each line.
 func (f *fakeTerminal) String() string {
 	var b strings.Builder
 	for _, line := range f.cells {

@@ -14,10 +14,10 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Size is that of a terminal, in columns and lines.
+// Size is the size of a terminal, in columns and lines.
 type Size struct{ Columns, Lines int }
 
-// colors of a row.
+// Colors of a row.
 const (
 	plain  = ""
 	faint  = "\x1b[2m"
@@ -25,12 +25,12 @@ const (
 	reset  = "\x1b[0m"
 )
 
-// Frame returns the state of the replay as lines that fit a terminal, in number and in width. ran is the real time
-// since the replay began; the remaining time follows from it. colors reports whether colors are allowed.
+// Frame returns the state of the replay as lines that fit the terminal. ran is the real time since the start, from
+// which the remaining time is estimated. colors reports whether colors are allowed.
 func (v *View) Frame(size Size, ran time.Duration, colors bool) []string {
-	width := max(1, size.Columns-1) // a line as wide as the terminal continues to the next in some
+	width := max(1, size.Columns-1) // in some terminals a line of the full width wraps
 	lines := append([]string{v.bar(width, ran)}, wrapParts(v.parts(), width)...)
-	if room := size.Lines - 1 - len(lines); room >= 3 { // heads, and a worker
+	if room := size.Lines - 1 - len(lines); room >= 3 { // space for a header and a worker
 		lines = append(lines, v.table(width, room, colors)...)
 	}
 	lines = lines[:min(len(lines), max(1, size.Lines-1))]
@@ -42,21 +42,21 @@ func (v *View) Frame(size Size, ran time.Duration, colors bool) []string {
 	return lines
 }
 
-// Line returns how the replay stands in one line.
+// Line returns the state of the replay in one line.
 func (v *View) Line() string {
 	return fmt.Sprintf("at %s: %s, %s", formatTime(v.instant()), v.countDone(), strings.Join(v.parts(), ", "))
 }
 
-// EndLine returns how the replay stood when it ended, in one line.
+// EndLine returns the final state of the replay in one line.
 func (v *View) EndLine() string {
-	text := fmt.Sprintf("ended at %s%02d: %s", formatTime(v.clock), int64(v.clock)%100, v.countDone()) // to the ms
+	text := fmt.Sprintf("ended at %s%02d: %s", formatTime(v.clock), int64(v.clock)%100, v.countDone()) // in ms
 	if v.inFlight > 0 {
 		text += fmt.Sprintf(", %d left in flight", v.inFlight)
 	}
 	return text
 }
 
-// countDone returns how many requests are done, in words.
+// countDone describes the number of finished requests.
 func (v *View) countDone() string {
 	if v.total == 0 {
 		return fmt.Sprintf("%d requests done", v.done)
@@ -64,10 +64,10 @@ func (v *View) countDone() string {
 	return fmt.Sprintf("%d/%d requests done (%d%%)", v.done, v.total, v.percent())
 }
 
-// percent is how much is done, and 100 only for all.
+// percent returns the finished share in percent; 100 only if all requests are finished.
 func (v *View) percent() int { return int(100 * int64(min(v.done, v.total)) / int64(max(v.total, 1))) }
 
-// bar returns the line with the time and the share that is done.
+// bar returns the line with the time and the finished share.
 func (v *View) bar(width int, ran time.Duration) string {
 	left := formatTime(v.instant()) + " "
 	if v.total == 0 {
@@ -106,7 +106,7 @@ func (v *View) parts() []string {
 	}
 	all = append(all, fmt.Sprintf("running %d", t.running), fmt.Sprintf("waiting %d", t.waiting))
 	if rest := v.inFlight - t.running - t.waiting; rest > 0 && !v.apart {
-		all = append(all, fmt.Sprintf("elsewhere %d", rest)) // before a router, between pools, or new to a worker
+		all = append(all, fmt.Sprintf("elsewhere %d", rest)) // in a router queue, between pools, or new on a worker
 	}
 	all = append(all, formatRate(t.requests)+" req/s", formatRate(t.outputs)+" tok/s")
 	if t.blocks > 0 {
@@ -122,8 +122,8 @@ func (v *View) nameOf(w *worker) string {
 	return fmt.Sprintf("%v %d", w.stage, w.id)
 }
 
-// table returns a row for each worker, of the busiest alone if there is no room for all, and then the number of the
-// rest.
+// table returns a row for each worker. If there is no room, it returns the busiest workers and the number of all
+// other workers.
 func (v *View) table(width, room int, colors bool) []string {
 	shown, rest := v.list(), []*worker(nil)
 	if rows := room - 2; len(shown) > rows {
@@ -148,8 +148,8 @@ func (v *View) table(width, room int, colors bool) []string {
 	return lines
 }
 
-// pickRows returns this number of the workers, the busiest of each stage in turn, and the remaining ones; both in their
-// order.
+// pickRows returns this number of workers, the busiest of each stage in turn, and the remaining workers. Both lists
+// are in the original order.
 func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
 	var stages [2][]*worker
 	for _, w := range all {
@@ -176,7 +176,7 @@ func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
 	return shown, rest
 }
 
-// rank is the priority of a worker for being shown.
+// rank returns the priority of a worker for being shown.
 func (v *View) rank(w *worker) int {
 	if v.apart && w == v.current {
 		return 1 << 30
@@ -184,8 +184,8 @@ func (v *View) rank(w *worker) int {
 	return w.running + w.waiting
 }
 
-// colorOf returns the color of a worker's row: workers with waiting requests stand out, and workers without requests
-// are dimmed.
+// colorOf returns the color of a worker's row: workers with waiting requests are highlighted, and idle workers are
+// dimmed.
 func colorOf(w *worker) string {
 	switch {
 	case w.waiting > 0:
@@ -196,7 +196,7 @@ func colorOf(w *worker) string {
 	return plain
 }
 
-// tabulate returns a row of what is known of each worker.
+// tabulate returns a row with the state of each worker.
 func (v *View) tabulate(all []*worker) *table.Table {
 	t := &table.Table{Columns: []table.Column{
 		{Name: "worker", Left: true}, {Above: "last", Name: "pass", Rank: 4}, {Name: "running"}, {Name: "waiting", Rank: 1},
@@ -222,7 +222,7 @@ func (v *View) tabulate(all []*worker) *table.Table {
 	return t
 }
 
-// wrapParts puts parts next to each other, as many as fit into a line.
+// wrapParts joins as many parts as fit into a line.
 func wrapParts(parts []string, width int) []string {
 	lines := []string{parts[0]}
 	for _, part := range parts[1:] {
@@ -235,7 +235,7 @@ func wrapParts(parts []string, width int) []string {
 	return lines
 }
 
-// cutLine returns a line, cut where it is too wide.
+// cutLine returns a line, shortened if it is too wide.
 func cutLine(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line
@@ -243,13 +243,13 @@ func cutLine(line string, width int) string {
 	return string([]rune(line)[:width])
 }
 
-// formatTime returns an instant as hours, minutes and seconds.
+// formatTime returns a time as hours, minutes and seconds.
 func formatTime(at sim.Time) string {
 	tenths := int64(at / 100)
 	return fmt.Sprintf("%d:%02d:%02d.%d", tenths/36000, tenths/600%60, tenths/10%60, tenths%10)
 }
 
-// formatRate returns a number with one digit behind the point, where it is small.
+// formatRate formats a number, with one decimal place if it is small.
 func formatRate(v float64) string {
 	if v < 99.95 {
 		return strconv.FormatFloat(v, 'f', 1, 64)
@@ -257,7 +257,7 @@ func formatRate(v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// formatShare returns a part of a whole in percent.
+// formatShare returns part divided by whole, in percent.
 func formatShare(part, whole int) string {
 	if whole == 0 {
 		return "-"

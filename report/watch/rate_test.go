@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A rate is the mean of the counts of slices, weighted by age. A constant flow has its rate from the beginning.
+// A rate is the mean of the counts of slices, weighted by age. A constant flow has its exact rate from the start.
 func TestRateEqualsTwin(t *testing.T) {
 	for seed := range uint64(50) {
 		random := sim.NewRand(seed, "rate")

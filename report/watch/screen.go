@@ -8,24 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// Screen shows a View now and then. Its methods are called by one goroutine at a time, the replay's own.
+// Screen shows a View at intervals. Its methods are called by one goroutine at a time, the goroutine of the replay.
 type Screen struct {
 	View *View
 	Out  io.Writer
-	// Size, if not nil, returns the size of the terminal Out, for frames in place; nil: Out gets a line each time, and
-	// one at the end.
+	// Size, if not nil, returns the size of the terminal Out, and frames are drawn in place. If nil, Out gets a line
+	// each time, and a final line.
 	Size   func() Size
-	Colors bool             // the terminal may be given some
-	Every  time.Duration    // how long a frame stays at least; a line comes as often
+	Colors bool             // whether the terminal supports colors
+	Every  time.Duration    // minimum time between two frames or lines
 	Now    func() time.Time // real time
-	Prefix string           // of lines
+	Prefix string           // prefix of lines
 
 	began time.Time // the first call
 	shown time.Time // of what is shown last
 	drawn []string  // the frame on the terminal
 }
 
-// Progress notes how many requests have finished of how many, and shows how the replay stands if it is time to.
+// Progress receives the number of finished requests and of all requests. It shows the state of the replay if the
+// interval has passed.
 func (s *Screen) Progress(done, total int) {
 	now := s.Now()
 	if s.began.IsZero() {
@@ -41,7 +42,7 @@ func (s *Screen) Progress(done, total int) {
 }
 
 func (s *Screen) show(now time.Time) {
-	// A terminal that cannot be drawn on is no reason to end.
+	// A failed write to the terminal does not end the replay.
 	if s.Size == nil {
 		_, _ = fmt.Fprintf(s.Out, "%s%s\n", s.Prefix, s.View.Line())
 		return
@@ -54,11 +55,11 @@ func (s *Screen) show(now time.Time) {
 		b.WriteString(line + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
-	_, _ = io.WriteString(s.Out, b.String()) // at once, lest half a frame is seen
+	_, _ = io.WriteString(s.Out, b.String()) // one write, so that no half frame is visible
 }
 
-// home returns the control sequence that moves the cursor to the begin of the frame, which may have more lines than
-// before if the terminal has become narrower.
+// home returns the control sequence that moves the cursor to the start of the frame. The frame may have more lines
+// than before if the terminal has become narrower.
 func (s *Screen) home(size Size) string {
 	up := 0
 	for _, line := range s.drawn {
@@ -70,7 +71,7 @@ func (s *Screen) home(size Size) string {
 	return fmt.Sprintf("\r\x1b[%dA", min(up, max(size.Lines-1, 1)))
 }
 
-// columnsOf returns how wide a line is.
+// columnsOf returns the width of a line.
 func columnsOf(line string) int {
 	for _, color := range []string{faint, yellow, reset} {
 		line = strings.ReplaceAll(line, color, "")
@@ -78,7 +79,8 @@ func columnsOf(line string) int {
 	return utf8.RuneCountInString(line)
 }
 
-// Clear takes the frame off the terminal, so that something else can be written; the next one is drawn below that.
+// Clear removes the frame from the terminal, so that other text can be written. The next frame is drawn below this
+// text.
 func (s *Screen) Clear() {
 	if len(s.drawn) > 0 {
 		_, _ = io.WriteString(s.Out, s.home(s.Size())+"\x1b[J")
@@ -86,7 +88,7 @@ func (s *Screen) Clear() {
 	}
 }
 
-// Close ends what is shown. A replay that has come to its end leaves a last line in a log.
+// Close removes the frame. If the replay has completed, Close writes a final line to a log.
 func (s *Screen) Close(ended bool) {
 	s.Clear()
 	if s.Size == nil && ended {

@@ -11,25 +11,24 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// View observes a replay and knows how it stands. What it shows depends on the replay alone, and on no
-// other clock.
+// View observes a replay and holds its state. The shown state depends only on the replay, and on no other clock.
 type View struct {
 	harness.NoObserver // of handoffs
 
-	clock   sim.Time                   // the latest instant at which something was seen
-	arrived int                        // requests
-	latest  sim.Time                   // when the latest of them arrived
-	workers harness.PerWorker[*worker] // nil: none has been heard of
-	current *worker                    // of the latest pass; nil before the first
-	// apart is true if workers are replayed one after the other, so that each is at its own time: there is no instant
-	// of the cluster then.
+	clock   sim.Time                   // time of the latest event
+	arrived int                        // number of requests
+	latest  sim.Time                   // arrival of the latest request
+	workers harness.PerWorker[*worker] // nil: a worker without events
+	current *worker                    // worker of the latest pass; nil before the first pass
+	// apart is true if workers are replayed one after the other, so that their times differ and there is no common
+	// time of the cluster.
 	apart bool
 
 	done, total int // requests, as of Count; 0 in all: not known
 	inFlight    int // requests, as of Count
 }
 
-// worker is one of a stage, after its latest pass.
+// worker is the state of a worker after its latest pass.
 type worker struct {
 	id    sim.WorkerID
 	stage scheduler.Role
@@ -50,7 +49,7 @@ func (v *View) Arrived(_ *sim.Request, at sim.Time) {
 	v.clock = max(v.clock, at)
 }
 
-// Routed notes that there is a worker.
+// Routed adds the worker, if it is new.
 func (v *View) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	v.workerAt(stage, p.Worker)
 }
@@ -63,7 +62,7 @@ func (v *View) workerAt(stage scheduler.Role, id sim.WorkerID) *worker {
 	return *w
 }
 
-// Left takes a request from its worker. The next pass of the worker reports its state.
+// Left removes a request from its worker. The next pass of the worker reports its state.
 func (v *View) Left(d *harness.Departure) {
 	v.clock = max(v.clock, d.At)
 	if d.Worker < 0 {
@@ -79,9 +78,9 @@ func (v *View) Left(d *harness.Departure) {
 	}
 }
 
-// Pass notes how a worker stands after a pass or a run of passes.
+// Pass stores the state of a worker after a pass or a run of passes.
 func (v *View) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
-	// Callers move time forwards, so that a view shows no pass that ended before the latest arrival.
+	// Time must not go backwards: a view shows no pass that ended before the latest arrival.
 	if p.End < v.latest || v.total > 0 && v.arrived >= v.total && p.End < v.clock {
 		v.apart = true
 	}
@@ -108,12 +107,12 @@ func (v *View) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) {
 	w.at = p.End
 }
 
-// Count notes how many requests have finished, of how many; 0 in all: unknown.
+// Count stores the number of finished requests and of all requests; 0 in all: unknown.
 func (v *View) Count(done, total int) {
 	v.done, v.total, v.inFlight = done, total, max(0, v.arrived-done)
 }
 
-// instant returns the time that a frame is about.
+// instant returns the time of a frame.
 func (v *View) instant() sim.Time {
 	if v.apart {
 		return v.current.at
@@ -121,7 +120,7 @@ func (v *View) instant() sim.Time {
 	return v.clock
 }
 
-// until returns the instant up to which the rates of a worker are known.
+// until returns the time up to which the rates of a worker are known.
 func (v *View) until(w *worker) sim.Time {
 	if v.apart || w.running+w.waiting > 0 {
 		return w.at // a pass in progress is counted when it is over
@@ -142,14 +141,14 @@ func (v *View) list() []*worker {
 	return all
 }
 
-// totals are the sums over workers.
+// totals holds sums over workers.
 type totals struct {
 	running, waiting           int
 	held, blocks               int
 	requests, prompts, outputs float64 // a second
 }
 
-// add adds a worker. Its requests and output tokens count unless it sends them on.
+// add adds a worker. Its requests and output tokens do not count if it passes requests on to a decode worker.
 func (t *totals) add(v *View, w *worker) {
 	t.running += w.running
 	t.waiting += w.waiting
@@ -163,7 +162,8 @@ func (t *totals) add(v *View, w *worker) {
 	}
 }
 
-// sum returns the sums over all workers; if workers are apart, those of the current one alone.
+// sum returns the sums over all workers. If workers are replayed separately, it returns the values of the current
+// worker.
 func (v *View) sum() totals {
 	var t totals
 	if v.apart {

@@ -21,14 +21,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// trial is a replay that is watched.
+// trial is a replay with a view.
 type trial struct {
 	spec   replay.Spec
 	screen watch.Screen
 	clock  time.Time
 }
 
-// newTrial returns a trial of one pool; real time advances by 100 ms with each read.
+// newTrial returns a trial of one pool. Each read of the real clock advances it by 100 ms.
 func newTrial(requests, input, output, workers int, interval sim.Time) *trial {
 	engine := engineargs.Default()
 	engine.Blocks, engine.MaxSeqs = 256, 16
@@ -46,14 +46,14 @@ func newTrial(requests, input, output, workers int, interval sim.Time) *trial {
 	return x
 }
 
-// splitPools makes two pools of the one.
+// splitPools divides the pool into two pools.
 func (x *trial) splitPools(decode int) {
 	first, second := x.spec.Pools[0], x.spec.Pools[0]
 	first.Engine.Role, second.Engine.Role, second.Count = scheduler.Prefill, scheduler.Decode, decode
 	x.spec.Pools = replay.TwoPools(first, second)
 }
 
-// run replays, and calls look after each look.
+// run runs the replay, and calls look after each update of the view.
 func (x *trial) run(t *testing.T, look func()) {
 	t.Helper()
 	_, err := x.spec.Run(context.Background(), replay.Streams{Observer: x.screen.View, Progress: func(done, total int) {
@@ -126,7 +126,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// Whatever the terminal, and however its size changes, frames fit into it, none scrolls, and nothing is left of them.
+// For any terminal and any change of its size, frames fit, do not scroll, and leave no text behind.
 func TestFramesFit(t *testing.T) {
 	for seed := range uint64(150) {
 		random := sim.NewRand(seed, "watch")
@@ -162,8 +162,8 @@ func TestFramesFit(t *testing.T) {
 	}
 }
 
-// Requests in flight, running and waiting add up in every view in which workers are at one instant, and none are left
-// in the end.
+// In every view with a common time of the workers, requests in flight are the sum of running and waiting requests.
+// None remain at the end.
 func TestViewAddsUp(t *testing.T) {
 	for seed := range uint64(60) {
 		random := sim.NewRand(seed, "watch")
@@ -186,7 +186,7 @@ func TestViewAddsUp(t *testing.T) {
 	}
 }
 
-// A replay that is read has the same report, down to the last bit, as one that is not.
+// A watched replay has the same report as an unwatched one, to the last bit.
 func TestNothingIsTouched(t *testing.T) {
 	for seed := range uint64(40) {
 		make := func() *trial {
