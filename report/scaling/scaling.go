@@ -22,7 +22,7 @@ type Study struct {
 	Versus   string `json:"compared_with"` // the replay that it is compared with
 	Requests int    `json:"requests"`
 	Missed   int    `json:"missed"` // of them: requests that missed the goal
-	// MissedGrowing, MissedShrinking and MissedElse divide the missed requests: those that arrived while workers
+	// MissedGrowing, MissedShrinking and MissedElse divide the missed requests: requests that arrived while workers
 	// were starting, after workers had been removed, and at other times.
 	MissedGrowing   int `json:"missed_growing"`
 	MissedShrinking int `json:"missed_shrinking"`
