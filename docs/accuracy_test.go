@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/accuracy"
 )
 
-// The errors in docs/accuracy.md are those of make accuracy, over all rows.
+// The errors in docs/accuracy.md equal the output of make accuracy, over all rows.
 func TestQuotedErrors(t *testing.T) {
 	e, err := accuracy.Load()
 	if err != nil {
@@ -41,7 +41,7 @@ func TestQuotedErrors(t *testing.T) {
 	}
 }
 
-// halves returns the spread of mean TPOT of fits by vLLM's own rules on the other half of a run.
+// halves returns the spread of the mean TPOT errors of fits by vLLM's own rules, on the held-out half of a run.
 func halves(e *accuracy.Errors) accuracy.Spread {
 	var own accuracy.Errors
 	for _, f := range e.Fits {

@@ -27,7 +27,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// part is the text between two lines that start with from and to; to "" is the end.
+// part returns the text between two lines that start with from and to; to "" is the end of the text.
 func part(t *testing.T, text, from, to string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut("\n"+text, "\n"+from)
@@ -44,7 +44,7 @@ func part(t *testing.T, text, from, to string) string {
 	return body
 }
 
-// column is what is quoted in column n, from 0, of the tables in text.
+// column returns the quoted words in column n, from 0, of the tables in text.
 func column(text string, n int) []string {
 	var all []string
 	for line := range strings.Lines(text) {
@@ -59,7 +59,7 @@ func column(text string, n int) []string {
 	return all
 }
 
-// same reports names that are in one list only.
+// same reports names that are in only one list.
 func same(t *testing.T, page string, listed, there []string) {
 	t.Helper()
 	if len(there) == 0 {
@@ -80,7 +80,7 @@ func same(t *testing.T, page string, listed, there []string) {
 	}
 }
 
-// flags are those of a section of the help.
+// flags returns the flags in a section of the help.
 func flags(t *testing.T, section string) []string {
 	t.Helper()
 	var names []string
@@ -94,11 +94,11 @@ func flags(t *testing.T, section string) []string {
 	return names
 }
 
-// Every engine argument is one that `replay settings` lists, or one of those without effect that docs/hardware.md names; so
-// are the members of speculative_config. Every flag of engines in the help is listed.
+// `replay settings` lists every engine argument, except the arguments without effect, which docs/hardware.md lists.
+// The same holds for the members of speculative_config. Every engine flag of the help is listed.
 func TestEngineArguments(t *testing.T) {
 	text := read(t, "hardware.md")
-	listedFlags := []string{"--deployment"} // a file of all these
+	listedFlags := []string{"--deployment"} // a file of these settings
 	var keys, members []string
 	for _, g := range options.GroupSettings() {
 		for _, r := range g.Rows {
@@ -117,7 +117,7 @@ func TestEngineArguments(t *testing.T) {
 	keys = append(keys, quoted(t, text, "These keys are checked and have no effect", "is rejected.")...)
 	same(t, "replay settings with hardware.md", keys, engineargs.Keys())
 
-	// The error for a wrong member of speculative_config lists the valid ones.
+	// The error for an unknown member of speculative_config lists the valid members.
 	_, err := engineargs.Parse([]byte(`{"speculative_config": {"num_speculative_tokens": 1, "acceptance_rate": 1, "unknown": 1}}`), engineargs.Options{})
 	if err == nil {
 		t.Fatal("speculative_config takes an unknown key")
@@ -127,7 +127,7 @@ func TestEngineArguments(t *testing.T) {
 	same(t, "replay settings with hardware.md", members, strings.Split(known, ", "))
 }
 
-// quoted returns the names in back quotes from a beginning on, up to an end.
+// quoted returns the names in back quotes between two texts.
 func quoted(t *testing.T, text, from, to string) []string {
 	t.Helper()
 	at := strings.LastIndex(text, from)
@@ -145,7 +145,7 @@ func quoted(t *testing.T, text, from, to string) []string {
 	return names
 }
 
-// Routers are listed as the registry has them.
+// The list of routers equals the registry.
 func TestRouters(t *testing.T) {
 	var there []string
 	for _, p := range policy.All() {
@@ -154,8 +154,8 @@ func TestRouters(t *testing.T) {
 	same(t, "router.md", column(part(t, read(t, "router.md"), "## Policies", "## The KV router"), 0), there)
 }
 
-// The key of each flag of the router is its name with underscores, as docs/router.md has it. The router knows every
-// key of the page: it refuses a value that nothing can be.
+// The key of each router flag in docs/router.md is its name with underscores. The router knows every key on the page:
+// it rejects an invalid value for each.
 func TestRouterSettings(t *testing.T) {
 	var keys []string
 	for _, name := range flags(t, "KV router (") {
@@ -179,7 +179,7 @@ func TestRouterSettings(t *testing.T) {
 	}
 }
 
-// tests are the names of all tests, as package.Test.
+// tests returns the names of all tests, as package.Test.
 func tests(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -8,39 +8,38 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Bars are the error bars of an answer: the answers of other workloads that could as well have been recorded.
+// Bars are the error bars of an answer: the answers for other workloads that could have been recorded as well.
 type Bars struct {
 	Resamples int
-	Met       int     // resamples in which the answer's cluster meets
+	Met       int     // number of resamples in which the answer's cluster meets
 	Values    []Range // of each objective, with the answer's cluster
-	// SmallerMet is in how many resamples each of Answer.Smaller meets.
+	// SmallerMet is the number of resamples in which each cluster of Answer.Smaller meets.
 	SmallerMet []int
-	// Workers is the size of the smallest cluster, of one pool; nil for two, or
-	// when the cluster is given.
+	// Workers is the range of the smallest cluster, for one pool. It is nil for two pools, and for a given cluster.
 	Workers *Range
-	// Load is the highest load of the answer's cluster; nil when no resample has
-	// any.
+	// Load is the range of the highest load of the answer's cluster; nil if no resample has one.
 	Load *Range
 }
 
-// Range is where the middle 90 % of resamples lie.
+// Range is the range of the middle 90 % of resamples.
 type Range struct {
 	P5     float64 `json:"p5"`
 	Median float64 `json:"median"`
 	P95    float64 `json:"p95"`
 }
 
-// Chance is in how many resamples a cluster meets.
+// Chance is the number of resamples in which a cluster meets.
 type Chance struct {
 	Shape Shape
 	Met   int
 }
 
-// mostChances is the number of sizes of which the chance is measured.
+// mostChances is the maximum number of sizes for which the chance is measured.
 const mostChances = 6
 
-// measureChances measures the share of resamples in which clusters around the recommended one meet: of one pool, from
-// the minimum for the workload as recorded to one more worker than recommended; of two, these two clusters alone.
+// measureChances measures the share of resamples in which clusters near the recommended one meet. For one pool these
+// have from the minimum for the recorded workload to one worker more than recommended. For two pools these are the
+// minimum and the recommended cluster.
 func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error {
 	f := a.Confident
 	if f == nil || !f.Found {
@@ -78,18 +77,18 @@ func (c *Config) measureChances(ctx context.Context, b *bench, a *Answer) error 
 	return nil
 }
 
-// newRange sorts values, of which there is at least one.
+// newRange sorts values and returns their range. There must be at least one value.
 func newRange(values []float64) Range {
 	slices.Sort(values)
 	at := func(p float64) float64 { return values[collector.NearestRank(int64(len(values)), p)] }
 	return Range{P5: at(5), Median: at(50), P95: at(95)}
 }
 
-// barPrecision is that of the highest load of a resample.
+// barPrecision is the precision of the highest load of a resample.
 const barPrecision = 0.05
 
-// measureBars measures resamples on the answer's cluster, and searches each of them
-// for its own smallest cluster and highest load.
+// measureBars runs resamples on the answer's cluster, and searches the smallest cluster and the highest load of each
+// resample.
 func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, error) {
 	bars := &Bars{Resamples: c.Resamples}
 	near := c.Variants[a.Variant].Near.Size() > 0
@@ -99,7 +98,7 @@ func (c *Config) measureBars(ctx context.Context, b *bench, a *Answer) (*Bars, e
 	if err := c.resampleCluster(ctx, b, a, bars); err != nil || near {
 		return bars, err
 	}
-	forks := make([]*bench, c.Resamples) // each searches for itself
+	forks := make([]*bench, c.Resamples) // one bench per search
 	var workers, loads []float64
 	sizes, highest := make([]int, c.Resamples), make([]*Measure, c.Resamples)
 	err := Each(ctx, c.Resamples, b.cores, func(ctx context.Context, i int) (err error) {
@@ -141,8 +140,7 @@ func rangeOf(values []float64) *Range {
 	return &r
 }
 
-// resampleCluster runs the answer's cluster, and those smaller by one worker, on
-// all resamples.
+// resampleCluster runs the answer's cluster, and the clusters with one worker less, on all resamples.
 func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars *Bars) error {
 	clusters := []Shape{a.Shape}
 	for i := range bars.SmallerMet {
@@ -173,7 +171,7 @@ func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars 
 	return nil
 }
 
-// fork returns a bench for one goroutine, with the measures of b on a sample.
+// fork returns a bench for one goroutine. It starts with the measures of b on a sample.
 func (b *bench) fork(sample int) *bench {
 	own := newBench(b.run, 1)
 	own.meter = b.meter
@@ -185,7 +183,7 @@ func (b *bench) fork(sample int) *bench {
 	return own
 }
 
-// adopt takes over what another bench has measured.
+// adopt adds the measures of another bench.
 func (b *bench) adopt(other *bench) {
 	for _, p := range other.order {
 		if _, seen := b.measures[p]; !seen {

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// bench runs points on a number of cores, each of them once. Neither what it is
-// asked for nor its answers depend on that number.
+// bench runs points on a number of cores, each point once. The points and the results do not depend on the number of
+// cores.
 type bench struct {
 	run   Run
 	cores int
@@ -21,7 +21,7 @@ func newBench(run Run, cores int) *bench {
 	return &bench{run: run, cores: max(1, cores), measures: map[Point]*Measure{}, meter: &meter{}}
 }
 
-// measure returns the measures of points, in their order.
+// measure returns the measures of points, in order.
 func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error) {
 	var fresh []Point
 	for _, p := range points {
@@ -51,7 +51,7 @@ func (b *bench) measure(ctx context.Context, points ...Point) ([]*Measure, error
 	return all, nil
 }
 
-// countRequests returns the requests of all replays.
+// countRequests returns the number of requests of all replays.
 func (b *bench) countRequests() int {
 	n := 0
 	for _, m := range b.measures {
@@ -60,7 +60,7 @@ func (b *bench) countRequests() int {
 	return n
 }
 
-// forget drops the measures since there were begun points.
+// forget drops all measures after the first begun points.
 func (b *bench) forget(begun int) {
 	for _, p := range b.order[begun:] {
 		delete(b.measures, p)
@@ -68,7 +68,7 @@ func (b *bench) forget(begun int) {
 	b.order = b.order[:begun]
 }
 
-// meter counts replays, and guesses how many there will be.
+// meter counts replays, and estimates their total.
 type meter struct {
 	done, expected atomic.Int64
 	report         func(done, expected int) // may be nil
@@ -80,11 +80,11 @@ func (m *meter) count() {
 	}
 }
 
-// expect sets the guess that more replays are to come.
+// expect sets the expected number of further replays.
 func (m *meter) expect(more int) { m.expected.Store(m.done.Load() + int64(more)) }
 
-// Each calls work(i) for all i below n, in order, on at most cores goroutines.
-// After an error it begins no more, and returns that of the least i that failed.
+// Each calls work(i) for all i below n, in order, on at most cores goroutines. After an error it starts no further
+// calls, and returns the error of the smallest i.
 func Each(ctx context.Context, n, cores int, work func(ctx context.Context, i int) error) error {
 	var (
 		next   atomic.Int64

@@ -5,8 +5,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Between returns the part of a workload of the sessions that begin in the time from one instant of its clock up to another,
-// which begins at the first of these instants. It has no sessions where none begins.
+// Between returns the sessions of a workload that begin at or after one time and before another time. The returned
+// workload begins at the first time. It may have no sessions.
 func Between(w *loadgen.Workload, from, to sim.Time) *loadgen.Workload {
 	var kept []int32
 	for i := range w.Sessions {
@@ -21,7 +21,7 @@ func Between(w *loadgen.Workload, from, to sim.Time) *loadgen.Workload {
 	return o
 }
 
-// Span returns the instants at which the first and the last session of a workload begin; two zeros without sessions.
+// Span returns the times at which the first and the last session of a workload begin; zeros without sessions.
 func Span(w *loadgen.Workload) (first, last sim.Time) {
 	for i := range w.Sessions {
 		at := w.Sessions[i].Arrival

@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// The parts of a workload by hour have each session once, with all of its turns, at its time in the hour.
+// The hourly parts of a workload contain each session once, with all of its turns, at its time in the hour.
 func TestBetweenDividesSessions(t *testing.T) {
 	const hour sim.Time = 3600e3
 	w := &loadgen.Workload{}

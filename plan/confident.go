@@ -15,23 +15,22 @@ type Confident struct {
 	Share float64 // the target: of the resamples
 	Found bool
 	Shape Shape // the largest tried when none is found
-	Met   int   // resamples in which Shape meets
+	Met   int   // number of resamples in which Shape meets
 	At    Measure
-	// Values are those of each objective over the resamples, with Shape.
+	// Values are the ranges of each objective over the resamples, for Shape.
 	Values []Range
 }
 
-// seeksConfident reports whether every variant is held to resamples.
+// seeksConfident reports whether every variant is checked on resamples.
 func (c *Config) seeksConfident() bool { return c.Confidence > 0 && c.Resamples > 0 }
 
-// resamplesNeeded returns in how many resamples a cluster must meet.
+// resamplesNeeded returns the number of resamples in which a cluster must meet.
 func (c *Config) resamplesNeeded() int {
 	return int(math.Ceil(c.Confidence*float64(c.Resamples) - 1e-9))
 }
 
-// resample holds the answer to resamples: its cluster where that is given, clusters of all
-// sizes where it is searched for. The resamples of a workload and the errors of its pass
-// times are the same for all variants.
+// resample checks the answer on resamples: a given cluster, or clusters of all sizes in a search. All variants use
+// the same resamples of the workload and the same errors of pass times.
 func (c *Config) resample(ctx context.Context, b *bench, a *Answer) (err error) {
 	if !c.seeksConfident() {
 		return nil
@@ -61,14 +60,14 @@ func (c *Config) resample(ctx context.Context, b *bench, a *Answer) (err error) 
 	return s.describe(ctx, f)
 }
 
-// targetSearch looks for the smallest cluster of a variant that meets in enough resamples.
+// targetSearch searches the smallest cluster of a variant that meets in enough resamples.
 type targetSearch struct {
 	*Config
 	bench   *bench
 	variant int
 	need    int // resamples in which a cluster must meet
-	// probes are the resamples that a cluster is run on first, more than it may miss: the
-	// resamples that the answer's cluster missed by most.
+	// probes are the resamples that a cluster is run on first: the resamples that the answer's cluster missed by
+	// most. Their number is larger than the number of misses that a cluster may have.
 	probes []int
 }
 
@@ -80,7 +79,7 @@ func (c *Config) newTargetSearch(b *bench, variant int) *targetSearch {
 	return s
 }
 
-// chooseProbes orders the resamples and keeps spare more than a cluster may miss.
+// chooseProbes orders the resamples. The number of probes is the number of allowed misses plus spare.
 func (s *targetSearch) chooseProbes(ctx context.Context, shape Shape, spare int) error {
 	all, err := s.measureOn(ctx, s.probes, shape)
 	if err != nil {
@@ -91,11 +90,10 @@ func (s *targetSearch) chooseProbes(ctx context.Context, shape Shape, spare int)
 	return nil
 }
 
-// growPool finds the size of one pool. The search goes up and down from the minimum for
-// the workload as recorded. Smaller clusters are then run until each has missed more
-// resamples than it may, since more workers may be worse.
+// growPool searches the size of one pool, upwards and downwards from the minimum for the recorded workload. Then it
+// runs each smaller cluster until the cluster has missed too many resamples, since more workers may be worse.
 func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) error {
-	if !a.Found { // there is no size to start from
+	if !a.Found { // there is no start size
 		n, err := findSmallest(ctx, s.Most, s.meetTarget)
 		if f.Shape, f.Found = One(n), n > 0; n == 0 {
 			f.Shape = a.Shape
@@ -111,7 +109,7 @@ func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) er
 	if err != nil {
 		return err
 	}
-	ok, err := met(ctx, []int{n}) // the largest is not known to meet
+	ok, err := met(ctx, []int{n}) // it is unknown whether the largest size meets
 	if err != nil {
 		return err
 	}
@@ -122,8 +120,8 @@ func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) er
 	return err
 }
 
-// meetTarget reports which sizes of one pool meet in enough resamples. A size that misses
-// too many of the probes is not run on the other resamples.
+// meetTarget reports which sizes of one pool meet in enough resamples. A size that misses too many of the probes is
+// not run on the other resamples.
 func (s *targetSearch) meetTarget(ctx context.Context, sizes []int) ([]bool, error) {
 	shapes := make([]Shape, len(sizes))
 	for i, n := range sizes {
@@ -162,8 +160,7 @@ func (s *targetSearch) meetTarget(ctx context.Context, sizes []int) ([]bool, err
 	return ok, nil
 }
 
-// describe fills in what the cluster of f does in the resamples and on the workload as
-// recorded.
+// describe sets the results of the cluster of f in the resamples and on the recorded workload.
 func (s *targetSearch) describe(ctx context.Context, f *Confident) (err error) {
 	resampled, err := s.measureOn(ctx, s.allSamples(), f.Shape)
 	if err != nil {
@@ -186,13 +183,13 @@ func (s *targetSearch) allSamples() []int {
 	return all
 }
 
-// countMet counts the resamples in which a cluster meets.
+// countMet returns the number of resamples in which a cluster meets.
 func (s *targetSearch) countMet(ctx context.Context, shape Shape) (int, error) {
 	all, err := s.measureOn(ctx, s.allSamples(), shape)
 	return countMeeting(all), err
 }
 
-// countMeeting returns how many measures meet the objectives.
+// countMeeting returns the number of measures that meet the objectives.
 func countMeeting(all []*Measure) (met int) {
 	for _, m := range all {
 		if m.Met {
@@ -202,7 +199,7 @@ func countMeeting(all []*Measure) (met int) {
 	return met
 }
 
-// rangesOf returns where the middle 90 % of measures lie, for each objective.
+// rangesOf returns the range of the middle 90 % of measures, for each objective.
 func rangesOf(all []*Measure) []Range {
 	ranges := make([]Range, len(all[0].Values))
 	for k := range ranges {
@@ -226,10 +223,9 @@ func (s *targetSearch) measureOn(ctx context.Context, samples []int, shapes ...S
 	return s.bench.measure(ctx, points...)
 }
 
-// checkCheaper runs every cluster of one pool that would be better than the best until it
-// has missed too many resamples, and makes one that has not the best. After it no size of
-// any variant beats the best. When no cluster is known to meet the target, the exhaustive
-// smallest of each variant are run.
+// checkCheaper runs every one-pool cluster that would be better than the best answer, until it has missed too many
+// resamples. If a cluster has not, it becomes the best. Afterwards no size of any variant is better than the best. If
+// no cluster meets the target, checkCheaper runs the exhaustive smallest sizes of each variant.
 func (c *Config) checkCheaper(ctx context.Context, b *bench, p *Plan) error {
 	for again := c.seeksConfident(); again; {
 		again = false
@@ -259,8 +255,7 @@ func (c *Config) checkCheaper(ctx context.Context, b *bench, p *Plan) error {
 	return nil
 }
 
-// leastConfident returns the burden of the best cluster that meets the target, +Inf without
-// one.
+// leastConfident returns the burden of the best cluster that meets the target, +Inf if there is none.
 func (p *Plan) leastConfident() float64 {
 	least := math.Inf(1)
 	for i := range p.Answers {
@@ -271,8 +266,7 @@ func (p *Plan) leastConfident() float64 {
 	return least
 }
 
-// findCheaper returns the smallest size with less than a burden that meets, 0 when there
-// is none.
+// findCheaper returns the smallest size that meets and has less than a given burden, 0 if there is none.
 func (s *targetSearch) findCheaper(ctx context.Context, p *Plan, burden float64) (int, error) {
 	most := s.Most
 	if math.IsInf(burden, 1) {

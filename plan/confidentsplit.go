@@ -6,15 +6,15 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Bounds of the search for two pools: sizes of the cluster that are tried while it grows, and splits of each size.
+// Bounds of the search for two pools: the number of sizes tried while the cluster grows, and of splits per size.
 const (
 	mostSizes  = 20
 	mostSplits = 4
 )
 
-// growPools finds two pools. Of each size it tries the splits around the best split of the
-// size before. Sizes grow from the answer's by an eighth; the sizes left out are searched
-// once a larger one meets. When the answer's own size meets, smaller sizes follow.
+// growPools searches two pools. For each size it tries the splits near the best split of the previous size. Sizes
+// grow from the answer's size by an eighth. Skipped sizes are searched once a larger size meets. If the answer's size
+// meets, smaller sizes follow.
 func (s *targetSearch) growPools(ctx context.Context, a *Answer, f *Confident) error {
 	low, at := a.Shape.Size()-1, a.Shape
 	for size, tried := a.Shape.Size(), 1; ; tried++ {
@@ -53,13 +53,13 @@ func (s *targetSearch) growPools(ctx context.Context, a *Answer, f *Confident) e
 	return nil
 }
 
-// tryNear replaces at by the best split of a size among those around it, and returns in how
-// many resamples that meets; 0 when it was not run on all, since it misses too many.
+// tryNear sets at to the best split of a size near at. It returns the number of resamples in which this split meets;
+// 0 if it was not run on all, since it misses too many.
 func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met int, err error) {
 	shapes := listSplitsNear(*at, size)
 	v := &s.Variants[s.variant]
-	stable.Sort(shapes, func(a, b Shape) int { return v.GPUsOf(a) - v.GPUsOf(b) }) // where pools differ in GPUs, a split with fewer comes first
-	first := s.probes[:min(len(s.probes), s.Resamples-s.need+1)]                   // enough to miss too many
+	stable.Sort(shapes, func(a, b Shape) int { return v.GPUsOf(a) - v.GPUsOf(b) }) // of one size, splits with fewer GPUs come first
+	first := s.probes[:min(len(s.probes), s.Resamples-s.need+1)]                   // enough probes to miss too many
 	all, err := s.measureOn(ctx, first, shapes...)
 	if err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met in
 	return 0, nil
 }
 
-// sumMissed returns how many replays miss, and by how much in all.
+// sumMissed returns the number of replays that miss, and the sum of their shortfalls.
 func sumMissed(all []*Measure) (missed int, short float64) {
 	for _, m := range all {
 		if !m.Met {
@@ -97,8 +97,8 @@ func sumMissed(all []*Measure) (missed int, short float64) {
 	return missed, short
 }
 
-// listSplitsNear returns splits of a size with pools of about the sizes of another cluster, or the splits between these
-// and it.
+// listSplitsNear returns splits of a size with pools of similar sizes as in another cluster, or the splits between
+// both.
 func listSplitsNear(from Shape, size int) []Shape {
 	grow := size - from.Size()
 	low, high := max(1, from.Prefill+min(0, grow)-1), min(size-1, from.Prefill+max(0, grow)+1)
@@ -109,7 +109,7 @@ func listSplitsNear(from Shape, size int) []Shape {
 	return all
 }
 
-// shortfall returns by how much a replay misses: 0 when it meets, at least 1 otherwise.
+// shortfall returns the distance of a replay from meeting: 0 if it meets, at least 1 otherwise.
 func (m *Measure) shortfall() float64 {
 	if m.Met {
 		return 0

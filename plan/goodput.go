@@ -5,22 +5,21 @@ import (
 	"math"
 )
 
-// ladder is which loads a search for the highest one tries.
+// ladder defines the loads that a search for the highest load tries.
 type ladder struct {
 	precision float64 // relative, at which it ends
-	steps     int     // at most, until one load is met and one missed
-	// reach returns the loads of a step after last, upwards or downwards.
+	steps     int     // maximum number of steps until one load is met and one is missed
+	// reach returns the loads of the step after last, upwards or downwards.
 	reach func(last float64, up bool, step int) []float64
-	// between returns the loads, in order, that narrow the gap between two.
+	// between returns the loads, in order, that narrow the gap between a met and a missed load.
 	between func(met, missed float64) []float64
 }
 
-// mostDoublings bounds how far from the workload's own load the highest is
-// looked for, both ways.
+// mostDoublings is the maximum distance of the highest load from the workload's load, in doublings and halvings.
 const mostDoublings = 12
 
-// wideLadder tries several loads at once, for a search that has all cores: it
-// doubles or halves the load, then tries three in equal ratios.
+// wideLadder tries several loads at once, for a search that may use all cores. It doubles or halves the load, then
+// tries three loads in equal ratios.
 func wideLadder(precision float64) ladder {
 	return ladder{
 		precision: precision, steps: mostDoublings / 2,
@@ -32,7 +31,7 @@ func wideLadder(precision float64) ladder {
 		},
 		between: func(met, missed float64) []float64 {
 			half := math.Sqrt(missed / met)
-			if half <= 1+precision { // the one in the middle is enough
+			if half <= 1+precision { // the middle load suffices
 				return []float64{met * half}
 			}
 			step := math.Sqrt(half)
@@ -41,15 +40,13 @@ func wideLadder(precision float64) ladder {
 	}
 }
 
-// firstReach is the first step of reach; each further one is the square of the
-// one before.
+// firstReach is the first step of reach. Each further step is the square of the previous step.
 const (
 	firstReach = 1.25
 	mostReach  = 6
 )
 
-// nearLadder tries one load at a time, for a search from a load that is about
-// right.
+// nearLadder tries one load at a time, for a search that starts near the highest load.
 func nearLadder(precision float64) ladder {
 	return ladder{
 		precision: precision, steps: mostReach,
@@ -67,9 +64,8 @@ func nearLadder(precision float64) ladder {
 	}
 }
 
-// findHighest finds the highest load at which a cluster meets, to the precision
-// of the ladder, and the lowest one above it that was tried and misses. Met is nil
-// when the cluster misses at any load, missed when it meets at any.
+// findHighest returns the highest load at which a cluster meets, to the precision of the ladder, and the lowest tried
+// load above it. Met is nil if the cluster misses at any load, missed is nil if it meets at any.
 func (b *bench) findHighest(ctx context.Context, from Point, by ladder) (met, missed *Measure, err error) {
 	met, missed, err = b.bracketLoad(ctx, from, &by)
 	for err == nil && met != nil && missed != nil && missed.Load/met.Load > 1+by.precision {
@@ -88,8 +84,7 @@ func (b *bench) findHighest(ctx context.Context, from Point, by ladder) (met, mi
 	return met, missed, err
 }
 
-// bracketLoad raises the load from one that is met until it is missed, and lowers
-// it from one that is missed until it is met.
+// bracketLoad raises the load until it is missed if the first load is met, and lowers it until it is met otherwise.
 func (b *bench) bracketLoad(ctx context.Context, from Point, by *ladder) (met, missed *Measure, err error) {
 	all, err := b.measure(ctx, from)
 	if err != nil {
@@ -117,7 +112,7 @@ func (b *bench) bracketLoad(ctx context.Context, from Point, by *ladder) (met, m
 	return nil, last, nil
 }
 
-// measureAt measures a point at other loads.
+// measureAt measures a point at several loads.
 func (b *bench) measureAt(ctx context.Context, p Point, loads ...float64) ([]*Measure, error) {
 	points := make([]Point, len(loads))
 	for i, load := range loads {

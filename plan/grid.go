@@ -20,13 +20,14 @@ type Setting struct {
 	Value string `json:"value"`
 }
 
-// Axis is a setting and the values it takes in turn, at least 1.
+// Axis is a setting with its values, at least 1.
 type Axis struct {
 	Name   string
 	Values []string
 }
 
-// Grid is settings of many replays: common settings, and axes with values that are combined each with each.
+// Grid holds the settings of many replays: common settings, and axes. All combinations of the values of the axes are
+// cells.
 type Grid struct {
 	Common []Setting
 	Axes   []Axis
@@ -39,10 +40,10 @@ type Cell struct {
 	Sample   int // 0: the workload itself; k: the k-th of its resamples
 }
 
-// maxCells bounds a grid.
+// maxCells is the maximum number of cells of a grid.
 const maxCells = 10_000_000
 
-// Check refuses grids of no cells, of too many, and with a setting given twice.
+// Check rejects grids without cells, with too many cells, or with a setting that is given twice.
 func (g *Grid) Check() error {
 	var seen []string
 	for _, s := range g.Common {
@@ -105,8 +106,7 @@ func (c *Cell) Of(name string) string {
 	return ""
 }
 
-// Task is the queued and remembered form of a cell: everything that its result depends on. Its
-// key stands for it wherever results are kept.
+// Task is the stored form of a cell: all inputs that its result depends on. Its key identifies stored results.
 type Task struct {
 	Settings []Setting `json:"settings"` // by name
 	// Files are the digests of the files that settings name, by setting.
@@ -121,8 +121,8 @@ type File struct {
 	SHA256  string `json:"sha256"`
 }
 
-// NewTask returns the task of a cell. digest returns the digest of the file that a
-// setting names, "" when it names none.
+// NewTask returns the task of a cell. digest returns the digest of the file that a setting names, "" if it names
+// none.
 func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Task, error) {
 	t := Task{Settings: slices.Clone(c.Settings), Version: version, Sample: c.Sample}
 	stable.Sort(t.Settings, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
@@ -146,7 +146,7 @@ func NewTask(c *Cell, version string, digest func(Setting) (string, error)) (Tas
 func (t *Task) Key() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(fmt.Sprintf("task: %v", err)) // strings are always JSON
+		panic(fmt.Sprintf("task: %v", err)) // strings can always be marshalled
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -166,13 +166,12 @@ func HashFile(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// WorkloadKey returns a key of the workload of s: specs with the same key open the
-// same one.
+// WorkloadKey returns a key of the workload of s. Specs with equal keys have the same workload.
 func WorkloadKey(s *replay.Spec) string {
 	trace := "none"
 	if s.Trace != nil {
 		trace = fmt.Sprintf("%+v", *s.Trace)
 	}
-	// A synthetic workload is made in blocks of the first pool.
+	// The blocks of a synthetic workload have the block size of the first pool.
 	return fmt.Sprintf("%s %+v %v %d %v %d %+v", trace, s.Synthetic, s.Mode, s.Entry().Engine.BlockTokens, s.Compat, s.Seed, s.Classes)
 }

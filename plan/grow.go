@@ -8,11 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Grow returns a workload with factor times the sessions of w, in the same time. Each session comes as often as the
-// whole part of factor, and the fractional part is spread evenly over the sessions in order of arrival. An added
-// session is a copy that arrives at an instant drawn between its original and the next arrival. It shares with other
-// sessions the hash ids that its original shares. A factor below 1 drops sessions, spread evenly. Sessions of w do not
-// wait for one another.
+// Grow returns a workload with factor times the sessions of w, in the same time. Each session occurs as often as the
+// integer part of factor; the fractional part adds sessions spread evenly in order of arrival. An added session is a
+// copy that arrives between its original and the next arrival, at a random time. It shares the hash ids with other
+// sessions that its original shares. A factor below 1 drops sessions, spread evenly. Sessions of w must not wait for
+// one another.
 func Grow(w *loadgen.Workload, factor float64, seed uint64) *loadgen.Workload {
 	if factor == 1 {
 		return w

@@ -9,7 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// A grown workload has more sessions in the same time, evenly over it, and copies share nothing that was private.
+// A grown workload has more sessions in the same time, spread evenly. Copies share no private ids with their
+// originals.
 func TestGrow(t *testing.T) {
 	w := &loadgen.Workload{}
 	for i := range int32(1000) {

@@ -9,51 +9,52 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Narrowing is a search for the variants that are worth a whole plan, where there are many. Each round is a race on a longer
+// Narrowing is a search for the variants, among many, that are worth a full plan. Each round is a race on a longer
 // stretch of the workload than the round before, and keeps the better variants.
 type Narrowing struct {
 	Config
-	Keep  int   // kinds of variants to find, at least 1
+	Keep  int   // number of kinds of variants to find, at least 1
 	Parts []int // Point.Part of the rounds, in their order, as 3, 1, 0
-	// Hard is the resample for clusters: one of those with the longest passes. A cluster that meets on the workload as
-	// recorded alone is no guide to one that meets in most resamples.
+	// Hard is the resample for clusters: a resample with long passes. A cluster that meets only on the recorded
+	// workload is no guide to a cluster that meets in most resamples.
 	Hard int
-	// Stop reports after each step of all variants that enough was spent: the rounds end, and what is known then counts. Nil: never.
+	// Stop is called after each step of all variants. If it returns true, the rounds end with the results so far.
+	// Nil: never.
 	Stop func(replays int) bool
-	// Watch, when not nil, is called after each step of all variants.
+	// Watch, if not nil, is called after each step of all variants.
 	Watch func(Stage)
 }
 
-// Stage is how far a search is.
+// Stage is the progress of a search.
 type Stage struct {
-	Round, Rounds int      // from 1
-	Done, All     int      // variants of the round
+	Round, Rounds int      // Round counts from 1
+	Done, All     int      // number of variants of the round
 	Best          *Measure // the cluster that meets and costs least in the round; nil: none so far
 }
 
-// Narrowed is what a search by halves found.
+// Narrowed is the result of a Narrowing.
 type Narrowed struct {
-	Kept    []int      // variants, the best first: the best of each kind, and at the same cost the one with most room below the limits
+	Kept    []int      // variants, the best first: the best of each kind, and at equal cost the variant with the most room below the limits
 	At      []*Measure // their smallest clusters that meet, in the last round
-	Left    []Left     // the remaining variants that can run, in order
+	Left    []Left     // the other variants that can run, in order
 	Replays int
-	// Requests is the requests of all replays: a replay of a stretch has those of the stretch.
+	// Requests is the number of requests of all replays. A replay of a stretch counts the requests of the stretch.
 	Requests int
 	Stopped  bool // by Stop, or since the context ended
-	// Nearest is the measure that comes nearest to the objectives where nothing is Kept; nil otherwise.
+	// Nearest is the measure nearest to the objectives if Kept is empty; otherwise nil.
 	Nearest *Measure
 }
 
 // Left is a variant that is not planned in full.
 type Left struct {
 	Variant int
-	Part    int      // of the last round that it was in
+	Part    int      // part of the last round with the variant
 	At      *Measure // the smallest cluster that met there; nil: none did
-	Most    Shape    // the largest cluster that missed there; zero: none was replayed
+	Most    Shape    // the largest cluster that missed in that round; zero: none was replayed
 }
 
-// Narrow carries out a search. A variant that turns out not to run is Refused afterwards. When ctx ends, it returns what was
-// found until then with the error.
+// Narrow runs a search. A variant that cannot run is Refused afterwards. If ctx ends, Narrow returns the results so
+// far with the error.
 func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 	n := &narrower{Narrowing: c, bench: newBench(c.Run, c.Cores), plan: &Plan{Variants: c.Variants}, left: map[int]Left{}}
 	n.bench.meter.report = c.Progress
@@ -95,11 +96,11 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 	return found, err
 }
 
-// guessContender is the number of replays that a contender takes, as a first guess.
+// guessContender is the first estimate of the number of replays of a contender.
 const guessContender = 2
 
-// rank orders contenders by cost, by room below the limits, and by the number of departures from defaults. It keeps the
-// better of the splits of a variant, and notes the remaining ones as left.
+// rank orders contenders by cost, then by room below the limits, then by the number of changes from defaults. It
+// keeps the best split of each variant, and records the other variants as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
 	stable.Sort(all, func(x, y *contender) int {
 		return cmp.Or(cmp.Compare(n.burdenOf(x), n.burdenOf(y)), cmp.Compare(roomLeft(x.best), roomLeft(y.best)),
@@ -124,7 +125,7 @@ func (n *narrower) rank(all []*contender, part int) []*contender {
 	return kept
 }
 
-// measureTightness returns how near a measure comes to a limit, as a factor.
+// measureTightness returns the ratio of a measure to its nearest limit.
 func measureTightness(m *Measure) float64 {
 	if m == nil {
 		return math.Inf(1)
@@ -136,8 +137,8 @@ func measureTightness(m *Measure) float64 {
 	return most
 }
 
-// roomLeft returns the step in which the tightness of a measure is, from the roomiest: steps are a quarter apart, since less
-// is no reason to depart from defaults.
+// roomLeft returns the room below the limits in steps of a quarter, the largest room first. A smaller difference is
+// no reason to change defaults.
 func roomLeft(m *Measure) float64 {
 	return math.Floor(math.Log(measureTightness(m)) / math.Log(1.25))
 }
@@ -157,9 +158,9 @@ func (n *narrower) halve(ranked []*contender) []*contender {
 	return kept
 }
 
-// choose returns the best of ranked contenders and the best of other kinds, Keep kinds at most. Of a kind it also
-// returns the one with the most room below the limits, if that costs no more: it may still meet if the first needs
-// more.
+// choose returns the best of ranked contenders and the best of other kinds, at most Keep kinds. For each kind it also
+// returns the contender with the most room below the limits, if it costs no more: it may still meet if the first
+// needs more workers.
 func (n *narrower) choose(ranked []*contender) []*contender {
 	var kinds []string
 	var kept []*contender
@@ -183,7 +184,7 @@ func (n *narrower) choose(ranked []*contender) []*contender {
 	return kept
 }
 
-// burdenOf returns the cost of the smallest cluster of a contender, +Inf without one.
+// burdenOf returns the cost of the smallest cluster of a contender, +Inf if there is none.
 func (n *narrower) burdenOf(x *contender) float64 {
 	if x.high == 0 {
 		return math.Inf(1)

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// made is clusters with known results.
+// made holds clusters with known results.
 type made struct {
 	variants []Variant
 	needs    []int // workers of each variant on all of the workload; 0: none meet
 	short    float64
 }
 
-// newMade draws variants with one to eight GPUs a worker. A stretch needs a share of the workers.
+// newMade draws variants with one to eight GPUs per worker. A stretch needs a share of the workers.
 func newMade(rng *rand.Rand) *made {
 	m := &made{short: 0.7 + 0.3*rng.Float64()}
 	for i := range 12 + rng.IntN(60) {
@@ -53,7 +53,7 @@ func (m *made) narrow(t *testing.T, cores int) *Narrowed {
 	return found
 }
 
-// The best variant is found with a small share of the replays of an exhaustive search, whatever the number of cores.
+// The best variant is found with a small share of the replays of an exhaustive search, for any number of cores.
 func TestNarrowFindsTheBest(t *testing.T) {
 	for seed := range uint64(300) {
 		m := newMade(rand.New(rand.NewPCG(seed, 7)))
@@ -83,7 +83,7 @@ func TestNarrowFindsTheBest(t *testing.T) {
 	}
 }
 
-// A variant that cannot run is refused, and the remaining variants are searched.
+// A variant that cannot run is refused, and the other variants are searched.
 func TestNarrowRefuses(t *testing.T) {
 	m := newMade(rand.New(rand.NewPCG(1, 1)))
 	reason := errors.New("too large")
@@ -107,7 +107,7 @@ func TestNarrowRefuses(t *testing.T) {
 	}
 }
 
-// A search that is stopped has what was found so far. If no cluster meets, it has the nearest one.
+// A stopped search returns the results so far. If no cluster meets, it returns the nearest cluster.
 func TestNarrowEnds(t *testing.T) {
 	m := newMade(rand.New(rand.NewPCG(3, 1)))
 	c := Narrowing{Config: Config{Run: m.run, Variants: m.variants, Most: 256, Cores: 2}, Keep: 2, Parts: []int{3, 0}, Stop: func(replays int) bool { return replays > 60 }}
@@ -125,7 +125,7 @@ func TestNarrowEnds(t *testing.T) {
 	}
 }
 
-// Single workers of variants that are alike are replayed once, and each variant has the measure.
+// Single workers of equal variants are replayed once, and each variant has the measure.
 func TestNarrowSharesSingleWorkers(t *testing.T) {
 	runs := 0
 	variants := make([]Variant, 12)
@@ -147,7 +147,7 @@ func TestNarrowSharesSingleWorkers(t *testing.T) {
 	}
 }
 
-// A variant that could only be as good with more than the best of its kind costs is replayed once.
+// A variant that could only be as good at a higher cost than the best of its kind is replayed once.
 func TestNarrowRaces(t *testing.T) {
 	m := &made{short: 1}
 	for i := range 40 {

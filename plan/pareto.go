@@ -7,21 +7,21 @@ import (
 	"sort"
 )
 
-// Row is a cluster at a load, in the front.
+// Row is a cluster at a load, in the Pareto front.
 type Row struct {
 	Measure
 	GPUs   int
 	burden float64 // cost an hour where GPUs of different prices are compared, or else GPUs
 }
 
-// frontShares returns the shares of a cluster's highest load that the front shows.
+// frontShares returns the shares of a cluster's highest load at which the front shows the cluster.
 func frontShares() []float64 { return []float64{0.5, 0.75, 1} }
 
-// frontPrecision is that of the highest loads in the front.
+// frontPrecision is the precision of the highest loads in the front.
 const frontPrecision = 0.02
 
-// measureFront measures clusters around the answers: half to twice as large, each
-// at several shares of the highest load it sustains.
+// measureFront measures clusters of half to twice the size of the answers, each at several shares of its highest
+// load.
 func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, error) {
 	var starts []Point
 	var known []*Measure // by start: its highest load, where that was found
@@ -81,7 +81,7 @@ func (c *Config) measureFront(ctx context.Context, b *bench, p *Plan) ([]Row, er
 	return rows, nil
 }
 
-// growthOf returns how many times the load of one cluster another about takes: that of the pool that grows least.
+// growthOf returns the estimated ratio of the loads of two clusters: the ratio of the pool that grows least.
 func growthOf(from, to Shape) float64 {
 	if !from.Split() {
 		return float64(to.Workers) / float64(from.Workers)
@@ -89,7 +89,7 @@ func growthOf(from, to Shape) float64 {
 	return min(float64(to.Prefill)/float64(from.Prefill), float64(to.Decode)/float64(from.Decode))
 }
 
-// shapesAround returns the sizes that the front shows.
+// shapesAround returns the clusters that the front shows.
 func shapesAround(s Shape, fixed bool, most int) []Shape {
 	all := []Shape{s}
 	if fixed {
@@ -108,8 +108,8 @@ func shapesAround(s Shape, fixed bool, most int) []Shape {
 	return all
 }
 
-// paretoFront returns the rows that no other beats: with as little cost or as few GPUs, as many
-// answer tokens per second and no objective nearer to its limit.
+// paretoFront returns the rows that no other row beats: no other row has at most the same cost or GPUs, at least as
+// many answer tokens per second and no objective nearer to its limit.
 func paretoFront(rows []Row) []Row {
 	var best []Row
 	for i := range rows {
@@ -119,7 +119,7 @@ func paretoFront(rows []Row) []Row {
 			best = append(best, rows[i])
 		}
 	}
-	sort.SliceStable(best, func(i, j int) bool { // shares its code with other lists
+	sort.SliceStable(best, func(i, j int) bool { // shares its compiled code with other lists
 		a, b := &best[i], &best[j]
 		return cmp.Or(cmp.Compare(a.burden, b.burden), cmp.Compare(a.Variant, b.Variant),
 			cmp.Compare(a.Shape.Prefill, b.Shape.Prefill), cmp.Compare(a.Load, b.Load)) < 0
@@ -127,7 +127,7 @@ func paretoFront(rows []Row) []Row {
 	return best
 }
 
-// beats reports whether r is nowhere worse than o and somewhere better.
+// beats reports whether r is in no value worse than o, and in at least one better.
 func (r *Row) beats(o *Row) bool {
 	if r.burden > o.burden || r.OutputTokensPerS < o.OutputTokensPerS {
 		return false
@@ -143,7 +143,7 @@ func (r *Row) beats(o *Row) bool {
 	return better
 }
 
-// CostPerMillion returns the price of a million tokens, in the currency of perGPUHour, at tokensPerS.
+// CostPerMillion returns the price of a million tokens at tokensPerS, in the currency of perGPUHour.
 func CostPerMillion(gpus int, perGPUHour, tokensPerS float64) float64 {
 	if tokensPerS <= 0 {
 		return 0

@@ -9,36 +9,36 @@ import (
 	"sort"
 )
 
-// Config is what is to be planned.
+// Config is the input of a plan.
 type Config struct {
 	Run      Run
 	Variants []Variant // the settings to choose from, at least 1
-	// Most is the largest number of workers considered, at least 1 (2 for two
+	// maximum number of workers, at least 1 (2 for two pools)
 	// pools).
 	Most      int
 	Precision float64 // of the highest load, relative, > 0
-	Resamples int     // workloads that error bars come from; 0: none
-	// Confidence is the share of resamples in which the confident cluster meets, at
-	// most 1; 0: none is searched for.
+	Resamples int     // number of resamples for error bars; 0: none
+	// Confidence is the required share of resamples for the confident cluster, at most 1; 0: no such cluster is
+	// searched.
 	Confidence float64
-	// Brief leaves out the highest load, error bars and the chances of other sizes.
+	// Brief omits the highest load, error bars and the chances of other sizes.
 	Brief bool
 	Front bool // measure clusters of other sizes and at other loads too
-	Cores int  // replays at once, at least 1; no result depends on it
-	// Progress, when not nil, is called with the number of replays done and a
-	// guess at how many there will be, from several goroutines.
+	Cores int  // number of replays at once, at least 1; results do not depend on it
+	// Progress, if not nil, is called with the number of finished replays and an estimate of their total, from
+	// several goroutines.
 	Progress func(done, expected int)
 }
 
-// Replays that a search takes, as a first guess: of the smallest cluster and its
-// highest load, of a resample, and of a cluster in the front.
+// First estimates of the numbers of replays: for the smallest cluster and its highest load, for a resample, and for a
+// cluster in the front.
 const (
 	guessVariant = 20
 	guessSample  = 10
 	guessFront   = 6
 )
 
-// guessLater guesses how many replays come after the answers.
+// guessLater estimates the number of replays after the answers.
 func (c *Config) guessLater(front bool) int {
 	n := 0
 	if !front {
@@ -54,53 +54,54 @@ func (c *Config) guessLater(front bool) int {
 type Variant struct {
 	Name  string // what differs between variants; "" when there is one
 	Split bool   // prefill and decode have separate pools
-	Fixed Shape  // the cluster, when it is given; zero: it is searched for
-	GPUs  int    // of a worker, of either pool
-	// CountGPUs returns those of a cluster where workers differ in them; nil: each has
-	// GPUs.
+	Fixed Shape  // the given cluster; zero: it is searched
+	GPUs  int    // GPUs per worker, of either pool
+	// CountGPUs returns the GPUs of a cluster with workers of different numbers of GPUs; nil: each worker has GPUs.
 	CountGPUs func(Shape) int
 	Price     float64 // of a GPU for an hour; 0: not known
-	// PricePerHour returns that of a cluster where GPUs differ in it; nil: each has Price.
+	// PricePerHour returns the price of a cluster with GPUs of different prices; nil: each GPU has Price.
 	PricePerHour func(Shape) float64
 	Refused      error // why it cannot run at all; nil: it can, as far as is known
-	// Kind is the same for variants that a search takes for alike: it keeps one of them. Package plan reads nothing in it.
+	// Kind is equal for variants that a search treats as alternatives: it keeps one of them. Package plan does not
+	// interpret it.
 	Kind string
-	// Single is the same for variants of which clusters of one worker are alike: a search replays one of them. "": alike to none.
+	// Single is equal for variants with equal clusters of one worker: a search replays one of them. "": equal to no
+	// other variant.
 	Single  string
 	Changes int // settings in which it departs from the defaults: fewer are better where little else differs
-	// Near is a cluster that a search found for it, which comes before clusters that need more. Sizes are searched
-	// around it, only a few smaller ones are run, and the highest load is found for the best variant alone. The plan
-	// leaves out variants from the first on that needs no less than a cluster that meets the target. Zero: nothing is
-	// known.
+	// Near is a cluster that an earlier search found for the variant. Sizes near it are searched, and only a few
+	// smaller sizes are run. The highest load is found only for the best variant. The variants must be ordered by
+	// need: the plan omits all variants from the first that needs no less than a cluster that meets the target. Zero:
+	// nothing is known.
 	Near Shape
 }
 
-// CannotRunError is why no cluster of a variant can run. A Run that returns one for a variant leaves the remaining
-// variants to be compared.
+// CannotRunError is the reason why no cluster of a variant can run. If Run returns it for a variant, the other
+// variants are still compared.
 type CannotRunError struct{ Err error }
 
 func (e *CannotRunError) Error() string { return e.Err.Error() }
 func (e *CannotRunError) Unwrap() error { return e.Err }
 
-// Plan is what has been found.
+// Plan is the result of a search.
 type Plan struct {
 	Answers []Answer // one per variant, in order
-	// ByCost is true when GPUs of different prices are compared: the best cluster is then
-	// the one that costs least an hour, and not the one with the fewest GPUs.
+	// ByCost is true if GPUs of different prices are compared. Then the best cluster has the lowest cost per hour,
+	// not the fewest GPUs.
 	ByCost   bool
 	Best     int       // index of the best answer, by cost of the cluster that meets the target; -1: no cluster meets
-	Front    []Row     // no measured cluster beats one of these in everything; by workers, then load
-	Requests int       // of all replays
+	Front    []Row     // rows that no measured cluster beats; by workers, then load
+	Requests int       // sum over all replays
 	Measures []Measure // all replays, in an order that does not depend on the number of cores
 	Variants []Variant
 }
 
-// GPUs returns the GPUs of a cluster of a variant's workers, at least 1 each.
+// GPUs returns the GPUs of a cluster of a variant, at least 1 per worker.
 func (p *Plan) GPUs(variant int, shape Shape) int {
 	return p.Variants[variant].GPUsOf(shape)
 }
 
-// GPUsOf returns the GPUs of a cluster of the variant's workers, at least 1 each.
+// GPUsOf returns the GPUs of a cluster of the variant, at least 1 per worker.
 func (v *Variant) GPUsOf(shape Shape) int {
 	if v.CountGPUs != nil && shape.Size() > 0 {
 		return v.CountGPUs(shape)
@@ -108,7 +109,7 @@ func (v *Variant) GPUsOf(shape Shape) int {
 	return shape.Size() * max(1, v.GPUs)
 }
 
-// CostOf returns what a cluster of the variant's workers costs for an hour; 0: not known.
+// CostOf returns the cost of a cluster of the variant for one hour; 0: unknown.
 func (v *Variant) CostOf(shape Shape) float64 {
 	if v.PricePerHour != nil && shape.Size() > 0 {
 		return v.PricePerHour(shape)
@@ -116,13 +117,13 @@ func (v *Variant) CostOf(shape Shape) float64 {
 	return v.Price * float64(v.GPUsOf(shape))
 }
 
-// PerHour returns what a cluster of a variant's workers costs for an hour; 0: not known.
+// PerHour returns the cost of a cluster of a variant for one hour; 0: unknown.
 func (p *Plan) PerHour(variant int, shape Shape) float64 {
 	return p.Variants[variant].CostOf(shape)
 }
 
-// comparesCost reports whether all variants that can run have a price, and not the same
-// for each GPU. Variants with an answer have the price of its cluster.
+// comparesCost reports whether all variants that can run have prices, and these differ per GPU. For variants with an
+// answer it uses the price of its cluster.
 func (p *Plan) comparesCost() bool {
 	least, most := math.Inf(1), 0.0
 	for i := range p.Variants {
@@ -138,7 +139,7 @@ func (p *Plan) comparesCost() bool {
 	return least > 0 && most > least*(1+1e-9)
 }
 
-// burden returns the number that is lower for a better cluster: its cost, to a millionth, or its GPUs.
+// burden returns the number that is lower for a better cluster: its cost, rounded to a millionth, or its GPUs.
 func (p *Plan) burden(variant int, shape Shape) float64 {
 	if p.ByCost {
 		return math.Round(1e6*p.PerHour(variant, shape)) / 1e6
@@ -150,26 +151,28 @@ func (p *Plan) burden(variant int, shape Shape) float64 {
 type Answer struct {
 	Variant int
 	Refused error // why the variant cannot run, and nothing else is known; nil: it can
-	// Found is true when a cluster meets at the workload's load.
+	// Found is true if a cluster meets at the workload's load.
 	Found bool
 	Shape Shape // the smallest that does, or the given one; the largest tried when none does
 	At    Measure
-	// Smaller are the clusters with one worker less, which miss.
+	// Smaller are the clusters with one worker less. All of them miss.
 	Smaller []Measure
-	// Checked counts the smaller clusters that were run, all of which miss; EverySmaller is true when there are no more
-	// smaller clusters.
+	// Checked counts the smaller clusters that were run. All of them miss. EverySmaller is true if all smaller
+	// clusters were run.
 	Checked      int
 	EverySmaller bool
-	// Larger are larger clusters that the search ran and that miss, by size: more workers need not be better.
+	// Larger are larger clusters that were run and miss, by size: more workers need not be better.
 	Larger []Measure
-	// The highest load at which Shape meets, and the next one tried, which misses; nil when there is none.
+	// Highest is the measure at the highest load at which Shape meets, and Beyond at the next tried load, which
+	// misses; nil if there is none.
 	Highest, Beyond *Measure
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars
-	// Confident is the smallest cluster that meets in the target share of resamples; nil
-	// when none was searched for: for a given cluster, or without resamples.
+	// Confident is the smallest cluster that meets in the target share of resamples. It is nil if none was searched:
+	// for a given cluster, or without resamples.
 	Confident *Confident
-	// Chances are in how many resamples clusters around Confident meet, by size; of the best variant alone.
+	// Chances are the numbers of resamples in which clusters near Confident meet, by size. Only the best variant has
+	// them.
 	Chances      []Chance
 	ResamplesMet int // resamples in which a given cluster meets, when all variants are resampled
 }
@@ -183,17 +186,17 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 	return d.Plan, d.Finish(ctx)
 }
 
-// Draft is a plan of which the answers are known, and the rest is yet to be measured.
+// Draft is a plan with known answers and further measurements to come.
 type Draft struct {
-	// Plan has the answers. Its Measures are those until now.
+	// Plan has the answers. Its Measures are the measures so far.
 	Plan *Plan
 
 	config Config
 	bench  *bench
 }
 
-// Begin finds the answers of the plan for c, with the chances of the best. Of a variant that has Near, the highest load is not
-// found yet.
+// Begin finds the answers of the plan for c, with the chances of the best answer. For a variant with Near, it does
+// not find the highest load.
 func Begin(ctx context.Context, c Config) (*Draft, error) {
 	if len(c.Variants) == 0 || c.Most < 1 || !(c.Precision > 0) {
 		return nil, fmt.Errorf("%d variants of up to %d workers to a precision of %v, must be at least 1 of each and a precision above 0",
@@ -231,8 +234,8 @@ func Begin(ctx context.Context, c Config) (*Draft, error) {
 	return &Draft{Plan: p, config: c, bench: b}, nil
 }
 
-// Finish measures the rest: the highest load of the best answer, and the front. It changes no other field of the plan than these,
-// and in the end Measures and Requests, so that the plan's other fields can be read in the meantime.
+// Finish measures the highest load of the best answer, and the front. It changes only these fields of the plan and,
+// at the end, Measures and Requests. The other fields can be read in the meantime.
 func (d *Draft) Finish(ctx context.Context) error {
 	if err := d.config.measureAround(ctx, d.bench, d.Plan); err != nil {
 		return err
@@ -241,7 +244,7 @@ func (d *Draft) Finish(ctx context.Context) error {
 	return nil
 }
 
-// note takes over what has been measured.
+// note adds the measures of b.
 func (p *Plan) note(b *bench) {
 	p.Requests, p.Measures = b.countRequests(), make([]Measure, len(b.order))
 	for i, point := range b.order {
@@ -249,7 +252,7 @@ func (p *Plan) note(b *bench) {
 	}
 }
 
-// tryVariant returns the answer of a variant or, of one that cannot run, the reason.
+// tryVariant returns the answer of a variant or, if the variant cannot run, the reason.
 func (c *Config) tryVariant(ctx context.Context, b *bench, variant int) (Answer, error) {
 	refused := c.Variants[variant].Refused
 	if refused == nil {
@@ -265,7 +268,7 @@ func (c *Config) tryVariant(ctx context.Context, b *bench, variant int) (Answer,
 	return Answer{Variant: variant, Refused: refused}, nil
 }
 
-// refuseAll returns the reasons when no variant can run.
+// refuseAll returns the reasons if no variant can run.
 func (p *Plan) refuseAll() error {
 	var all []error
 	for i := range p.Answers {
@@ -302,8 +305,7 @@ func (c *Config) findAnswer(ctx context.Context, b *bench, variant int) (Answer,
 	return a, c.finish(ctx, b, &a)
 }
 
-// finish measures the clusters with one worker less than the answer, and the
-// highest load of the answer.
+// finish measures the clusters with one worker less than the answer, and the highest load of the answer.
 func (c *Config) finish(ctx context.Context, b *bench, a *Answer) (err error) {
 	s := &search{bench: b, at: Point{Variant: a.Variant, Load: 1}}
 	if err := s.measureNeighbours(ctx, a); err != nil {
@@ -313,8 +315,8 @@ func (c *Config) finish(ctx context.Context, b *bench, a *Answer) (err error) {
 	return err
 }
 
-// meetsTarget reports whether a cluster of the answer meets in the target share of
-// resamples, and returns the cluster and in how many it meets.
+// meetsTarget reports whether a cluster of the answer meets in the target share of resamples. It returns the cluster
+// and the number of resamples in which it meets.
 func (c *Config) meetsTarget(a *Answer) (shape Shape, met int, ok bool) {
 	if f := a.Confident; f != nil {
 		return f.Shape, f.Met, f.Found
@@ -322,7 +324,7 @@ func (c *Config) meetsTarget(a *Answer) (shape Shape, met int, ok bool) {
 	return a.Shape, a.ResamplesMet, a.Refused == nil && a.ResamplesMet >= c.resamplesNeeded()
 }
 
-// findShape finds the smallest cluster that meets, or the largest one tried.
+// findShape returns the smallest cluster that meets, or the largest cluster that was tried.
 func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error) {
 	near := c.Variants[a.Variant].Near
 	if !c.Variants[a.Variant].Split {
@@ -346,8 +348,7 @@ func (c *Config) findShape(ctx context.Context, s *search, a *Answer) (err error
 	return err
 }
 
-// measureNeighbours measures the clusters that have one worker less, and counts all
-// smaller ones that have been run.
+// measureNeighbours measures the clusters with one worker less, and counts all smaller clusters that were run.
 func (s *search) measureNeighbours(ctx context.Context, a *Answer) error {
 	var shapes []Shape
 	switch size := a.Shape; {
@@ -372,8 +373,7 @@ func (s *search) measureNeighbours(ctx context.Context, a *Answer) error {
 	return nil
 }
 
-// countOthers counts the clusters of fewer workers that have been run and miss,
-// and lists those of more.
+// countOthers counts the smaller clusters that were run and miss, and lists the larger ones.
 func (s *search) countOthers(a *Answer) {
 	size := a.Shape.Size()
 	for _, q := range s.bench.order {
@@ -395,9 +395,8 @@ func (s *search) countOthers(a *Answer) {
 	a.EverySmaller = a.Checked == all
 }
 
-// chooseBest picks the best answer: a cluster that meets the target before one that meets
-// on the workload as recorded alone, then the least cost or the fewest GPUs, then the most
-// resamples met, then the highest load, then the first.
+// chooseBest selects the best answer by these criteria, in order: a cluster that meets the target, the lowest cost or
+// the fewest GPUs, the most resamples met, the highest load, the order of the variants.
 func (c *Config) chooseBest(p *Plan) {
 	p.Best = -1
 	for i := range p.Answers {

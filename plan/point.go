@@ -14,8 +14,7 @@ import (
 	"fmt"
 )
 
-// Shape is how many workers a cluster has: Workers in one pool, or Prefill and
-// Decode in two.
+// Shape is the number of workers of a cluster: Workers in one pool, or Prefill and Decode in two pools.
 type Shape struct {
 	Workers         int // 0 with two pools
 	Prefill, Decode int // 0 with one pool
@@ -47,26 +46,25 @@ func (s Shape) String() string {
 type Point struct {
 	Variant int // index of the settings
 	Shape   Shape
-	// Load is how much faster than in the workload requests come, or by how much more of them are in flight in closed
-	// loop; 1: unchanged.
+	// Load is the factor of the request rate or, in closed loop, of the requests in flight, relative to the workload;
+	// 1: unchanged.
 	Load float64
 	// Sample is 0 for the workload itself and k for the k-th of its resamples.
 	Sample int
-	// Part is 0 for all of a workload and k for its busiest stretch of 1/2^k of its time.
+	// Part is 0 for the whole workload and k for the busiest stretch of 1/2^k of its time.
 	Part int
 }
 
-// Measure is what a replay came to.
+// Measure is the result of a replay.
 type Measure struct {
 	Point
-	Met    bool    // all objectives
+	Met    bool    // whether all objectives are met
 	Values []Value // one per objective, in their order
-	Missed string  // the objectives that were missed, "" when Met
-	// Saturation is whether the cluster kept up, as report/saturation has it; "" in a
-	// closed loop.
+	Missed string  // the missed objectives, "" if Met
+	// Saturation is the state of the load, as in report/saturation; "" in closed loop.
 	Saturation string
-	// The values of objectives on ITL under the other definition: pooled gaps instead of means of requests, or these
-	// instead of those. For texts alone.
+	// Others has the values of objectives on ITL by the other definition: pooled gaps instead of means of requests,
+	// or the reverse. They are only for texts.
 	Others []Value
 
 	RequestsPerS      float64
@@ -84,14 +82,14 @@ type Measure struct {
 
 // Value is the outcome of one objective.
 type Value struct {
-	Name  string  // as p99 ttft
+	Name  string  // such as p99 ttft
 	Unit  string  // "ms", or "share" of the requests
 	Value float64 // in Unit
 	Limit float64 // in Unit
 	Met   bool
 }
 
-// Excess returns how far above its limit a value is, as a factor: above 1 it misses.
+// Excess returns the ratio of a value to its limit: above 1 the objective is missed.
 func (v *Value) Excess() float64 {
 	switch {
 	case v.Unit == "share" && v.Value <= 0:
@@ -102,6 +100,5 @@ func (v *Value) Excess() float64 {
 	return v.Value / v.Limit
 }
 
-// Run carries out one point. It is called from several goroutines at once, and
-// the same point gives the same measure.
+// Run runs one point. It is called from several goroutines, and the same point gives the same measure.
 type Run func(context.Context, Point) (Measure, error)

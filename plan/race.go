@@ -11,43 +11,43 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// slack is how much more than the best so far a cluster of a kind's first variant may cost in a round.
+// slack is the accepted cost of a cluster of a kind's first variant in a round, as a factor of the best cost so far.
 const slack = 2.0
 
-// nearBest is how much more than the best so far a cluster of any other variant may cost.
+// nearBest is the accepted cost of a cluster of any other variant, as a factor of the best cost so far.
 const nearBest = 1.3
 
-// earlyMargin is how much more than the best of its kind a cluster may cost in a round before the last. A stretch ranks
-// variants like the workload, but not exactly.
+// earlyMargin is the accepted cost of a cluster in a round before the last, as a factor of the best cost of its kind.
+// A stretch ranks variants like the workload, but not exactly.
 const earlyMargin = 1.5
 
-// stuckAbove is the share of the excess over a limit that is left with twice the workers, from which on more workers are
-// taken to be of no use.
+// stuckAbove is the share of the excess over a limit that remains with twice the workers. Above it, more workers do
+// not help.
 const stuckAbove = 0.97
 
-// overloaded is the Saturation of a cluster of which the queue grew.
+// overloaded is the Saturation of a cluster with a growing queue.
 const overloaded = "overloaded"
 
-// contender is a variant in a round, of two pools with a share of prefill workers.
+// contender is a variant in a round. For two pools it has a share of prefill workers.
 type contender struct {
 	variant   int
 	share     float64 // of prefill workers; 0: one pool; openShare: that of the first variant of the kind
-	first     bool    // of its kind
-	low, high int     // sizes: low misses, high meets; 0: not known
-	most      int     // the largest size that is allowed
-	next      int     // the size to try
-	step      int     // by which the size went down last
+	first     bool    // first variant of its kind
+	low, high int     // sizes: low misses, high meets; 0: unknown
+	most      int     // largest allowed size
+	next      int     // next size to try
+	step      int     // last decrease of the size
 	ended     bool
 	best      *Measure // of high
-	excess    float64  // of low, over the limit it misses by most
+	excess    float64  // largest ratio of a value of low to its limit
 	stuck     bool     // twice the workers came no nearer to the limits
-	other     bool     // low is tried once more, with the share rounded to the other side
+	other     bool     // low is tried again, with the share rounded to the other side
 }
 
-// openShare is the share of a contender of two pools that has not begun.
+// openShare is the share of a two-pool contender that has not started.
 const openShare = -1
 
-// shape returns the cluster of a size.
+// shape returns the cluster of the given size.
 func (x *contender) shape(size int) Shape {
 	if x.share == 0 {
 		return One(size)
@@ -60,13 +60,13 @@ func (x *contender) shape(size int) Shape {
 	return Two(prefill, size-prefill)
 }
 
-// otherPrefill returns the prefill workers of a size with the share rounded to the side that is farther off.
+// otherPrefill returns the number of prefill workers of a size if the share is rounded to the farther side.
 func (x *contender) otherPrefill(size int) int {
 	exact := x.share * float64(size)
 	return int(math.Floor(exact)) + int(math.Ceil(exact)) - int(math.Round(exact))
 }
 
-// fewest is the smallest size.
+// fewest returns the smallest size.
 func (x *contender) fewest() int {
 	if x.share == 0 {
 		return 1
@@ -74,23 +74,23 @@ func (x *contender) fewest() int {
 	return 2
 }
 
-// narrower is a search at work.
+// narrower is a running search.
 type narrower struct {
 	Narrowing
 	bench   *bench
-	plan    *Plan              // of no answers: it knows what clusters cost
+	plan    *Plan              // a plan without answers, for the costs of clusters
 	twins   []int              // by variant: the first variant with the same Single
 	left    map[int]Left       // by variant
 	round   int                // from 1
 	margin  float64            // of the round: earlyMargin, or 1 in the last
-	least   float64            // the least burden of a cluster that meets in this round
+	least   float64            // smallest burden of a cluster that meets in this round
 	leastOf map[string]float64 // the same by kind
-	best    *Measure           // of the least burden
+	best    *Measure           // measure with the smallest burden
 	stopped bool
 	nearest *Measure // of the measures that miss
 }
 
-// findTwins finds the variants of which single workers are alike.
+// findTwins finds the variants with equal single workers.
 func (n *narrower) findTwins() {
 	n.twins = make([]int, len(n.Variants))
 	seen := map[string]int{}
@@ -108,8 +108,9 @@ func (n *narrower) findTwins() {
 	}
 }
 
-// list returns the contenders of all variants that can run, those with the fewest changes first. The first variant of a
-// kind with two pools has several shares of prefill workers; the best share is used for the remaining variants.
+// list returns the contenders of all variants that can run. Variants with the fewest changes from defaults come
+// first. The first variant of a kind with two pools has several shares of prefill workers. The other variants use the
+// best of these shares.
 func (n *narrower) list() []*contender {
 	var order []int
 	for i := range n.Variants {
@@ -137,8 +138,9 @@ func (n *narrower) list() []*contender {
 	return all
 }
 
-// wavesOf divides the contenders of a round: the first, the first variants of the other kinds, and the remaining ones
-// by the number of changes. Each wave has the result of the previous one, and tries only clusters that cost no more.
+// wavesOf divides the contenders of a round: the first contender, the first variants of the other kinds, and then the
+// remaining ones by number of changes. Each wave uses the result of the previous wave, and tries only clusters that cost no
+// more.
 func (n *narrower) wavesOf(all []*contender) [][]*contender {
 	firsts := map[string]int{} // variant by kind
 	by := map[int][]*contender{}
@@ -195,8 +197,8 @@ func (n *narrower) measureRound(ctx context.Context, all []*contender, part int)
 	return nil
 }
 
-// begin sets the first size of a contender: that of the previous round, the size with the cost of the best so far or,
-// behind another variant of its kind, the largest allowed one.
+// begin sets the first size of a contender. It is the size in the previous round or the size with the cost of the
+// best so far. After another variant of its kind it is the largest allowed size.
 func (n *narrower) begin(x *contender, all []*contender) {
 	if x.share == openShare {
 		x.share = n.shareOf(x, all)
@@ -212,7 +214,7 @@ func (n *narrower) begin(x *contender, all []*contender) {
 	}
 }
 
-// shareOf returns the share of prefill workers that is best for the first variant of a kind.
+// shareOf returns the best share of prefill workers for the first variant of a kind.
 func (n *narrower) shareOf(x *contender, all []*contender) float64 {
 	best := (*contender)(nil)
 	for _, y := range all {
@@ -229,7 +231,7 @@ func (n *narrower) shareOf(x *contender, all []*contender) float64 {
 	return best.share
 }
 
-// measureWave finds the smallest clusters of a wave, of all contenders of a round.
+// measureWave finds the smallest clusters of a wave; all are the contenders of the round.
 func (n *narrower) measureWave(ctx context.Context, wave, all []*contender, part int) error {
 	for {
 		var points []Point
@@ -258,12 +260,12 @@ func (n *narrower) measureWave(ctx context.Context, wave, all []*contender, part
 	}
 }
 
-// showStage shows the watcher how far the round of these contenders is.
+// showStage passes the progress of the round to Watch.
 func (n *narrower) showStage(all []*contender) {
 	if n.Watch == nil {
 		return
 	}
-	open := map[int]bool{} // variants of which some split has not ended
+	open := map[int]bool{} // variants with an unfinished split
 	for _, x := range all {
 		open[x.variant] = open[x.variant] || !x.ended
 	}
@@ -276,7 +278,7 @@ func (n *narrower) showStage(all []*contender) {
 	n.Watch(s)
 }
 
-// measureAll measures points. A variant that turns out not to run is refused, and has no measure.
+// measureAll measures points. A variant that cannot run is refused, and has no measure.
 func (n *narrower) measureAll(ctx context.Context, points []Point) ([]*Measure, error) {
 	asked := slices.Clone(points)
 	for i := range asked {
@@ -289,7 +291,7 @@ func (n *narrower) measureAll(ctx context.Context, points []Point) ([]*Measure, 
 	if cannot := (*CannotRunError)(nil); errors.As(err, &cannot) {
 		n.bench.forget(begun)
 		measures, err = make([]*Measure, len(points)), nil
-		for i := range asked { // one by one, to know which it is
+		for i := range asked { // one by one, to find the variant that cannot run
 			begun := len(n.bench.order)
 			one, wrong := n.bench.measure(ctx, asked[i])
 			if errors.As(wrong, &cannot) {
@@ -303,7 +305,7 @@ func (n *narrower) measureAll(ctx context.Context, points []Point) ([]*Measure, 
 		}
 	}
 	for i, m := range measures {
-		if m != nil && m.Variant != points[i].Variant { // of a twin
+		if m != nil && m.Variant != points[i].Variant { // measure of a twin
 			own := *m
 			own.Variant = points[i].Variant
 			measures[i] = &own
@@ -312,7 +314,7 @@ func (n *narrower) measureAll(ctx context.Context, points []Point) ([]*Measure, 
 	return measures, err
 }
 
-// allowance returns the largest burden of a cluster that is of use for a contender, +Inf where no cluster is known to meet.
+// allowance returns the largest useful burden of a cluster of a contender, +Inf if no cluster is known to meet.
 func (n *narrower) allowance(x *contender) float64 {
 	if x.first {
 		return slack * n.least
@@ -324,7 +326,7 @@ func (n *narrower) allowance(x *contender) float64 {
 	return most
 }
 
-// sizeWithin returns the largest size of a contender that costs no more than a burden, 0 when none does.
+// sizeWithin returns the largest size of a contender that costs at most a burden, 0 if there is none.
 func (n *narrower) sizeWithin(x *contender, burden float64) int {
 	least := x.fewest()
 	if n.Most < least {
@@ -337,7 +339,7 @@ func (n *narrower) sizeWithin(x *contender, burden float64) int {
 	return least + within - 1
 }
 
-// limit sets the largest size of each contender, and ends contenders without a size.
+// limit sets the largest size of a contender, and ends a contender without a size.
 func (n *narrower) limit(x *contender) {
 	if n.Variants[x.variant].Refused != nil {
 		x.ended, x.high = true, 0
@@ -353,7 +355,7 @@ func (n *narrower) limit(x *contender) {
 	x.ended = x.next <= x.low
 }
 
-// noteMeasure notes the measure of the size that was tried, and chooses the next.
+// noteMeasure stores the measure of the tried size, and chooses the next size.
 func (n *narrower) noteMeasure(x *contender, m *Measure) {
 	switch {
 	case m == nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// RepeatCells returns cells, and after them all cells on the first resample of their
-// workloads, on the second, and so on to the n-th.
+// RepeatCells returns the cells, then all cells on the first resample of their workloads, then on the second, up to
+// the n-th.
 func RepeatCells(cells []Cell, n int) []Cell {
 	all := slices.Clone(cells)
 	for k := 1; k <= n; k++ {
@@ -27,26 +27,25 @@ func RepeatCells(cells []Cell, n int) []Cell {
 	return all
 }
 
-// Resampled is the statistics of one value over the resamples of a cell.
+// Resampled holds the statistics of one value over the resamples of a cell.
 type Resampled struct {
 	Key     string   `json:"-"` // of the reports
 	Repeats int      `json:"repeats"`
 	Value   Interval `json:"value"`
-	// Change is from the first cell of the same trace that has a report, resample by
-	// resample; nil in that cell and where there are not two resamples of both.
+	// Change is the change from the first cell of the same trace that has a report, resample by resample. It is nil
+	// in that cell, and if fewer than two resamples have both values.
 	Change  *Interval `json:"change,omitempty"`
 	Verdict string    `json:"verdict,omitempty"` // win, lose or tie, when there is a change
 }
 
-// Interval is the mean of a value over resamples, with two intervals of 95 % around it by
-// Student's t.
+// Interval is the mean of a value over resamples, with two 95 % intervals by Student's t.
 type Interval struct {
 	Mean float64 `json:"mean"`
-	// Confidence is the interval of the mean over all resamples that could be drawn. Its width
-	// goes to 0 with the number of resamples.
+	// Confidence is the confidence interval of the mean over all possible resamples. Its width goes to 0 with the
+	// number of resamples.
 	Confidence Bounds `json:"confidence"`
-	// Prediction is the interval of the value in one more resample. Its width goes to that of
-	// the values.
+	// Prediction is the prediction interval of the value in one more resample. Its width goes to the spread of the
+	// values.
 	Prediction Bounds `json:"prediction"`
 }
 
@@ -73,7 +72,7 @@ func (i *Interval) list() []float64 {
 	return []float64{i.Mean, i.Confidence.Low, i.Confidence.High, i.Prediction.Low, i.Prediction.High}
 }
 
-// intervalHead returns the names of what list returns: first, and four that begin with prefix.
+// intervalHead returns the names of the values of list: first, and four names that begin with prefix.
 func intervalHead(first, prefix string) []string {
 	head := []string{first}
 	for _, of := range []string{"confidence", "prediction"} {
@@ -82,14 +81,14 @@ func intervalHead(first, prefix string) []string {
 	return head
 }
 
-// listResampledKeys returns the values of the reports that are compared over resamples.
+// listResampledKeys returns the report values that are compared over resamples.
 func listResampledKeys() []string {
 	return []string{"output_throughput_tok_s", "prefix_cache_reused_ratio", "mean_ttft_ms", "p99_ttft_ms", "mean_tpot_ms",
 		"mean_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms", "slo_attainment", "goodput_rps"}
 }
 
-// addResamples gives the rows the result of their resamples, which are those of all rows,
-// again and again. A resample that failed is the reason of its row.
+// addResamples adds the results of resamples to the rows. outcomes has all rows of the first resample, then all rows
+// of the next. The reason of a failed resample becomes the reason of its row.
 func (t *Results) addResamples(outcomes []Outcome) error {
 	samples := make([][]map[string]json.RawMessage, len(t.rows)) // by row and resample
 	for n, o := range outcomes {
@@ -125,8 +124,8 @@ func (t *Results) addResamples(outcomes []Outcome) error {
 // traceSetting is the setting that names a cell's trace.
 const traceSetting = "trace"
 
-// compareResamples returns the result of a value in the resamples of a cell, against those of the
-// first; nil when fewer than two have it.
+// compareResamples returns the result of a value in the resamples of a cell, compared with the first cell. It returns
+// nil if fewer than two resamples have the value.
 func compareResamples(key string, cell, first []map[string]json.RawMessage, isFirst bool) *Resampled {
 	var values, changes []float64
 	for k := range cell {
@@ -144,7 +143,7 @@ func compareResamples(key string, cell, first []map[string]json.RawMessage, isFi
 	}
 	s := &Resampled{Key: key, Repeats: len(values), Value: newInterval(values)}
 	for _, b := range []*Bounds{&s.Value.Confidence, &s.Value.Prediction} {
-		b.Low = max(b.Low, 0) // none of the values is ever less
+		b.Low = max(b.Low, 0) // all these values are at least 0
 		if isShare(key) {
 			b.High = min(b.High, 1)
 		}
@@ -169,7 +168,7 @@ func numberAt(values map[string]json.RawMessage, key string) (float64, bool) {
 	return v, err == nil && !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-// resampledHead returns the names of the cells of resampledCells; none without resamples.
+// resampledHead returns the column names of resampledCells; none without resamples.
 func (t *Results) resampledHead() []string {
 	var head []string
 	for _, key := range t.resampledKeys() {
@@ -179,7 +178,7 @@ func (t *Results) resampledHead() []string {
 	return head
 }
 
-// resampledKeys returns the values that any row has resamples of.
+// resampledKeys returns the values for which a row has resamples.
 func (t *Results) resampledKeys() []string {
 	var keys []string
 	for _, k := range listResampledKeys() {

@@ -12,12 +12,12 @@ import (
 	"github.com/replay-llm/replay/internal/table"
 )
 
-// repeatedGrid is two traces by two routers.
+// repeatedGrid returns a grid of two traces and two routers.
 func repeatedGrid() *Grid {
 	return &Grid{Axes: []Axis{{Name: "trace", Values: []string{"a", "b"}}, {Name: "router", Values: []string{"x", "y"}}}}
 }
 
-// ttftOutcomes gives every cell on every sample the TTFT that at returns; 0: it fails.
+// ttftOutcomes returns outcomes for every cell and sample, with the TTFT that at returns; 0: the cell fails.
 func ttftOutcomes(g *Grid, n int, at func(cell, sample int) float64) []Outcome {
 	var all []Outcome
 	for _, c := range RepeatCells(g.Cells(), n) {
@@ -30,8 +30,8 @@ func ttftOutcomes(g *Grid, n int, at func(cell, sample int) float64) []Outcome {
 	return all
 }
 
-// Student's t at 4 degrees of freedom is 2.776. The mean of 5 values has a fifth of their
-// variance, and its distance from one more value six fifths.
+// Student's t at 4 degrees of freedom is 2.776. The mean of 5 values has a fifth of their variance. The difference
+// between the mean and one more value has six fifths.
 func TestIntervalByHand(t *testing.T) {
 	i := newInterval([]float64{1, 2, 3, 4, 5})
 	for name, c := range map[string]struct {
@@ -45,8 +45,8 @@ func TestIntervalByHand(t *testing.T) {
 	}
 }
 
-// Of 8,000 samples of a normal distribution 95 % have its mean in their confidence
-// interval, and the next value in their prediction interval.
+// For 95 % of 8,000 samples of a normal distribution, the confidence interval contains the mean, and the prediction
+// interval contains the next value.
 func TestIntervalsCover(t *testing.T) {
 	const trials, mean, std = 8_000, 250.0, 40.0
 	for _, n := range []int{2, 3, 5, 10, 30} {
@@ -66,7 +66,7 @@ func TestIntervalsCover(t *testing.T) {
 				prediction++
 			}
 		}
-		// Three standard errors are 0.73 points.
+		// Three standard errors are 0.73 percentage points.
 		for name, count := range map[string]int{"confidence": confidence, "prediction": prediction} {
 			if share := float64(count) / trials; math.Abs(share-0.95) > 0.0073 {
 				t.Errorf("%d values: %s intervals cover %.2f %%, want 95 %%", n, name, 100*share)
@@ -75,8 +75,8 @@ func TestIntervalsCover(t *testing.T) {
 	}
 }
 
-// A small but steady change is a win although the workloads differ by far more; each trace has a separate first cell;
-// where more is better, less loses.
+// A small but steady change is a win although the workloads differ by far more. Each trace has a separate first cell.
+// If larger values are better, a decrease is a loss.
 func TestPairedCells(t *testing.T) {
 	g := repeatedGrid()
 	workload := []float64{100, 100, 300, 150, 500, 220}
@@ -124,7 +124,8 @@ func TestPairedCells(t *testing.T) {
 	}
 }
 
-// A resample that fails is reported, and the remaining ones are compared without it; one alone is not.
+// A resample that fails is reported, and the other resamples are compared without it. A single resample is not
+// compared.
 func TestFailedResamples(t *testing.T) {
 	g := repeatedGrid()
 	results, err := NewResults(g, ttftOutcomes(g, 3, func(cell, sample int) float64 {
@@ -144,7 +145,7 @@ func TestFailedResamples(t *testing.T) {
 	}
 }
 
-// Where the first cell cannot be run, the next of the trace is the one to compare with.
+// If the first cell cannot be run, the next cell of the trace is the base of the comparison.
 func TestFirstCellThatRuns(t *testing.T) {
 	g := &Grid{Axes: []Axis{{Name: "workers", Values: []string{"0", "1", "2"}}}}
 	results, err := NewResults(g, ttftOutcomes(g, 3, func(cell, sample int) float64 { return float64(cell * (100 + sample)) }), false)

@@ -23,7 +23,7 @@ type Resampler struct {
 	w       *loadgen.Workload
 	order   []int32         // sessions in order of arrival
 	private map[uint64]bool // ids of one session only
-	top     uint64          // the largest id
+	top     uint64          // largest hash id
 	seed    uint64
 }
 
@@ -57,7 +57,7 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 		return r.w
 	}
 	rand := sim.NewRand(r.seed, "resample "+strconv.Itoa(k))
-	drawn := make([]int, len(r.order)) // places in the order
+	drawn := make([]int, len(r.order)) // positions in order
 	for i := range drawn {
 		drawn[i] = rand.IntN(len(drawn))
 	}
@@ -82,7 +82,7 @@ func (r *Resampler) Sample(k int) *loadgen.Workload {
 	return &o
 }
 
-// addWaits adds what the turns of o's last session wait for, which is a copy of a task.
+// addWaits adds the waits of the turns of o's last session, which is a copy of a task.
 func (r *Resampler) addWaits(o *loadgen.Workload, task int32) {
 	s, copied := &r.w.Sessions[task], &o.Sessions[len(o.Sessions)-1]
 	for turn := s.First; turn >= 0; turn = r.w.Turns[turn].Next {
@@ -95,9 +95,9 @@ func (r *Resampler) addWaits(o *loadgen.Workload, task int32) {
 	}
 }
 
-// drawStarts returns instants of arrival: the gaps of the workload in stretches of about the root of their number. A
-// workload with equal gaps was described, not recorded: its gaps are drawn from an exponential distribution with their
-// mean.
+// drawStarts returns arrival times. It draws the gaps of the workload in stretches of about the square root of their
+// number. A workload with equal gaps is synthetic, not recorded: its gaps are drawn from an exponential distribution
+// with the same mean.
 func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)
@@ -107,7 +107,7 @@ func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	}
 	if mean, even := r.evenGap(); even {
 		for i := 1; i < n; i++ {
-			starts[i] = starts[i-1] + mean*sim.Time(math.Round(1e6*rand.ExpFloat64())/1e6) // the same on every machine
+			starts[i] = starts[i-1] + mean*sim.Time(math.Round(1e6*rand.ExpFloat64())/1e6) // rounded, so that the result is the same on every machine
 		}
 		return starts
 	}
@@ -123,8 +123,8 @@ func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	return starts
 }
 
-// evenGap returns the mean gap between arrivals, and whether all of them are alike, of at
-// least two and above 0.
+// evenGap returns the mean gap between arrivals. even reports whether there are at least two gaps, all equal and
+// above 0.
 func (r *Resampler) evenGap() (mean sim.Time, even bool) {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)
@@ -167,10 +167,10 @@ func (r *Resampler) addSession(o *loadgen.Workload, session int32, again bool, f
 	o.Sessions = append(o.Sessions, s)
 }
 
-// copies gives the private ids of a session new names.
+// copies renames the private ids of a session.
 type copies struct {
 	of    map[uint64]bool
-	next  uint64            // the last name given
+	next  uint64            // last used id
 	names map[uint64]uint64 // of the session at hand
 }
 

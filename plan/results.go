@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// Results are the outcomes of a sweep, a row per cell in grid order.
+// Results are the outcomes of a sweep, one row per cell in grid order.
 type Results struct {
 	axes []string
 	Keys []string // of the reports, bytewise
@@ -30,9 +30,9 @@ type row struct {
 	resampled []Resampled // empty without resamples
 }
 
-// NewResults returns the results of outcomes: of the cells of g, and after them of any number
-// of resamples, as RepeatCells has them. Without wall it leaves out what
-// depends on the time a replay takes, and is then the same from run to run.
+// NewResults returns the results of outcomes: of the cells of g, and after them of any number of resamples, in the
+// order of RepeatCells. Without wall it omits values that depend on real time, so that repeated sweeps give equal
+// results.
 func NewResults(g *Grid, outcomes []Outcome, wall bool) (*Results, error) {
 	t := &Results{}
 	for _, a := range g.Axes {
@@ -62,7 +62,7 @@ func NewResults(g *Grid, outcomes []Outcome, wall bool) (*Results, error) {
 	return t, t.addResamples(outcomes[len(t.rows):])
 }
 
-// Keys of a report that a table makes more of.
+// Report keys with special treatment in tables.
 const (
 	GPUsKey        = "gpus"
 	GPUNameKey     = "gpu_name"
@@ -73,8 +73,8 @@ const (
 	costKey        = "cost_per_million_output_tokens"
 )
 
-// AddCost adds to each row what its GPUs cost for an hour and for a million output tokens. The price of a GPU for an
-// hour is perGPUHour or, where that is 0, the price in the reports.
+// AddCost adds to each row the cost of its GPUs for one hour and for a million output tokens. perGPUHour is the price
+// of a GPU for one hour; 0: the price in the reports.
 func (t *Results) AddCost(perGPUHour float64) {
 	keys := t.Keys
 	for i := range t.rows {
@@ -101,7 +101,7 @@ func (t *Results) AddCost(perGPUHour float64) {
 	t.Keys = slices.Compact(keys)
 }
 
-// number returns a number of the report, 0 if there is none.
+// number returns a number of the report, 0 if it is missing.
 func (r *row) number(key string) float64 {
 	v, err := strconv.ParseFloat(string(r.values[key]), 64)
 	if err != nil {
@@ -135,8 +135,8 @@ func (t *Results) rowCells(r *row, keys []string) []string {
 	return append(line, r.reason)
 }
 
-// WriteJSON writes a list of objects: cell, its settings, its report or the reason why
-// it has none, and the result of its resamples.
+// WriteJSON writes a list of objects: the cell, its settings, its report or the reason why it has none, and the
+// results of its resamples.
 func (t *Results) WriteJSON(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString("[")
@@ -160,7 +160,7 @@ func (t *Results) WriteJSON(w io.Writer) error {
 			}
 			object["resampled"] = resampled
 		}
-		text, err := json.Marshal(object) // keys in bytewise order
+		text, err := json.Marshal(object) // keys in byte order
 		if err != nil {
 			return err
 		}
@@ -174,14 +174,14 @@ func (t *Results) WriteJSON(w io.Writer) error {
 	return err
 }
 
-// listHeadlines returns the keys that people see first.
+// listHeadlines returns the keys that tables show first.
 func listHeadlines() []string {
 	return []string{"completed_requests", "duration_ms", "output_throughput_tok_s", "prefix_cache_reused_ratio",
 		"median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms", "p99_e2e_latency_ms"}
 }
 
-// Shown returns the keys that this table shows: the headlines and, where they have values, GPUs, their cost, and which
-// cells did not keep up.
+// Shown returns the keys that this table shows: the headlines and, if they have values, the GPUs, their cost, and the
+// state of the load.
 func (t *Results) Shown() []string {
 	shown := listHeadlines()
 	if t.someRejected() {
@@ -199,15 +199,15 @@ func (t *Results) Shown() []string {
 	return shown
 }
 
-// someRejected reports whether some cell has requests that no engine could run.
+// someRejected reports whether a cell has requests that no engine could run.
 func (t *Results) someRejected() bool {
 	return slices.ContainsFunc(t.rows, func(r row) bool { return r.number(rejectedKey) > 0 })
 }
 
-// keepsUp is the verdict on a cluster that keeps up.
+// keepsUp is the verdict for a cluster with a stable load.
 const keepsUp = "stable"
 
-// WriteText writes the axes and a few values, however wide that is.
+// WriteText writes the axes and a few values, in any width.
 func (t *Results) WriteText(w io.Writer) error {
 	shown := t.Shown()
 	head := slices.Concat([]string{"cell"}, t.axes, shown, []string{""})
@@ -240,8 +240,7 @@ func (t *Results) WriteText(w io.Writer) error {
 	return err
 }
 
-// shortenNumber returns a number with two digits after the point, if it is one,
-// and a dash for nothing.
+// shortenNumber formats a number with two decimal places. Other text is unchanged, and an empty text becomes a dash.
 func shortenNumber(text string) string {
 	if text == "" {
 		return "-"
@@ -252,7 +251,7 @@ func shortenNumber(text string) string {
 	return text
 }
 
-// Incomplete counts the cells without a report, or without one of a resample.
+// Incomplete returns the number of cells without a report, or without the report of a resample.
 func (t *Results) Incomplete() int {
 	n := 0
 	for i := range t.rows {

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// probes is the number of sizes that are tried at once. It is a constant, so
-// that the same clusters are run on any number of cores.
+// probes is the number of sizes that are tried at once. It is a constant, so that the same clusters are run on any
+// number of cores.
 const probes = 4
 
-// exhaustive is the number of smaller clusters that are all run too: more workers
-// may be worse, when requests that share a prefix are parted.
+// exhaustive is the maximum number of smaller clusters that are all run, too. More workers may be worse if requests
+// that share a prefix go to different workers.
 const exhaustive = 64
 
-// whichMeet reports of several sizes at once whether they meet.
+// whichMeet reports for several sizes at once whether they meet.
 type whichMeet func(context.Context, []int) ([]bool, error)
 
-// findSmallest finds the least n from 1 to most that meets, 0 when none does.
+// findSmallest returns the smallest n from 1 to most that meets, 0 if there is none.
 func findSmallest(ctx context.Context, most int, met whichMeet) (int, error) {
 	low, high, err := met.bracketSize(ctx, most)
 	if err != nil || high == 0 {
@@ -28,24 +28,23 @@ func findSmallest(ctx context.Context, most int, met whichMeet) (int, error) {
 	return met.checkBelow(ctx, high, exhaustive)
 }
 
-// fewBelow is the number of smaller clusters that are all run where a search has found about the size.
+// fewBelow is the number of smaller clusters that are all run after a search that started near the result.
 const fewBelow = 4
 
-// findSmallestNear is findSmallest where about the size is known.
+// findSmallestNear is findSmallest for a search that starts near the result.
 func findSmallestNear(ctx context.Context, near, most int, met whichMeet) (int, error) {
 	n, err := met.findNear(ctx, near, most)
 	if err != nil {
 		return 0, err
 	}
-	ok, err := met(ctx, []int{n}) // the largest is not known to meet
+	ok, err := met(ctx, []int{n}) // it is unknown whether the largest size meets
 	if err != nil || !ok[0] {
 		return 0, err
 	}
 	return met.checkBelow(ctx, n, fewBelow)
 }
 
-// bracketSize doubles until a size meets. low misses, or is 0; high is 0 when none
-// up to most meets.
+// bracketSize doubles the size until it meets. low misses, or is 0. high is 0 if no size up to most meets.
 func (met whichMeet) bracketSize(ctx context.Context, most int) (low, high int, err error) {
 	for size := 1; low < most; {
 		var sizes []int
@@ -69,8 +68,8 @@ func (met whichMeet) bracketSize(ctx context.Context, most int) (low, high int, 
 	return low, 0, nil
 }
 
-// narrowSize returns the least size above low, which misses, up to high, which meets, that a search finds. It tries
-// count sizes at once.
+// narrowSize returns the smallest size that meets between low, which misses, and high, which meets. It tries count
+// sizes at once.
 func (met whichMeet) narrowSize(ctx context.Context, low, high, count int) (int, error) {
 	for high-low > 1 {
 		sizes := spreadBetween(low, high, count)
@@ -91,8 +90,7 @@ func (met whichMeet) narrowSize(ctx context.Context, low, high, count int) (int,
 	return high, nil
 }
 
-// spreadBetween returns up to count whole numbers that part the open interval
-// from low to high evenly.
+// spreadBetween returns up to count whole numbers that divide the open interval from low to high evenly.
 func spreadBetween(low, high, count int) []int {
 	gap := high - low
 	if gap-1 <= count {
@@ -105,8 +103,8 @@ func spreadBetween(low, high, count int) []int {
 	return all
 }
 
-// checkBelow runs the missing clusters smaller than n, the nearest of them if they are many, and returns the smallest
-// that meets.
+// checkBelow runs the clusters smaller than n that were not run, only the nearest if there are many. It returns the
+// smallest that meets.
 func (met whichMeet) checkBelow(ctx context.Context, n, count int) (int, error) {
 	var sizes []int
 	for size := max(1, n-count); size < n; size++ {
@@ -122,8 +120,8 @@ func (met whichMeet) checkBelow(ctx context.Context, n, count int) (int, error) 
 	return n, nil
 }
 
-// findNear returns the smallest size that meets, as a search in growing steps from
-// guess finds it, one size at a time; most when none does.
+// findNear returns the smallest size that meets, by a search in growing steps from guess, one size at a time. It
+// returns most if no size meets.
 func (met whichMeet) findNear(ctx context.Context, guess, most int) (int, error) {
 	low, high, err := met.bracketNear(ctx, guess, most)
 	if err != nil {
@@ -132,8 +130,7 @@ func (met whichMeet) findNear(ctx context.Context, guess, most int) (int, error)
 	return met.narrowSize(ctx, low, high, 1)
 }
 
-// bracketNear goes from guess, in steps that double, until low misses, or is 0, and
-// high meets, or is most.
+// bracketNear moves from guess in doubling steps until low misses or is 0, and high meets or is most.
 func (met whichMeet) bracketNear(ctx context.Context, guess, most int) (low, high int, err error) {
 	ok, err := met(ctx, []int{guess})
 	if err != nil {
@@ -155,8 +152,8 @@ func (met whichMeet) bracketNear(ctx context.Context, guess, most int) (low, hig
 	}
 }
 
-// listSplits returns the shapes of size workers in two pools; of a large size
-// count of them, evenly spread.
+// listSplits returns the splits of size workers into two pools. For a large size it returns count splits, evenly
+// spread.
 func listSplits(size, count int) []Shape {
 	var all []Shape
 	for _, prefill := range spreadBetween(0, size, count) {
@@ -165,15 +162,14 @@ func listSplits(size, count int) []Shape {
 	return all
 }
 
-// coarse and fine are how many splits of one size are tried while it is being
-// bracketed and when the answer is checked.
+// coarse and fine are the numbers of splits of one size that are tried while the size is bracketed, and while the
+// answer is checked.
 const (
 	coarse = 7
 	fine   = exhaustive
 )
 
-// smallestSplit finds the two pools of the least size that meet, a zero Shape
-// when none up to most does.
+// smallestSplit returns the smallest two pools that meet, a zero Shape if there are none up to most.
 func (s *search) smallestSplit(ctx context.Context, most int, near Shape) (found Shape, err error) {
 	all := fine
 	if near.Size() > 0 {
@@ -212,8 +208,7 @@ func (s *search) findSplit(ctx context.Context, most int) (Shape, error) {
 	}
 }
 
-// shrinkPools takes workers from a pool as long as the rest meets, first from the
-// larger pool.
+// shrinkPools removes workers from a pool while the cluster still meets, first from the larger pool.
 func (s *search) shrinkPools(ctx context.Context, from Shape) (Shape, error) {
 	for _, prefill := range []bool{from.Prefill >= from.Decode, from.Prefill < from.Decode} {
 		with := func(n int) Shape {
@@ -235,7 +230,7 @@ func (s *search) shrinkPools(ctx context.Context, from Shape) (Shape, error) {
 	return from, nil
 }
 
-// findFirstMet returns the first of shapes that meets, a zero Shape when none does.
+// findFirstMet returns the first of shapes that meets, a zero Shape if there is none.
 func (s *search) findFirstMet(ctx context.Context, shapes []Shape) (Shape, error) {
 	all, err := s.measure(ctx, shapes...)
 	if err != nil {
@@ -247,7 +242,7 @@ func (s *search) findFirstMet(ctx context.Context, shapes []Shape) (Shape, error
 	return Shape{}, nil
 }
 
-// search looks for a shape at one load of one variant.
+// search searches a shape at one load of one variant.
 type search struct {
 	bench *bench
 	at    Point // except its shape

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// judged returns a run with points that meet if the function returns true.
+// judged returns a run in which a point meets if the function returns true.
 func judged(meets func(Point) bool) Run {
 	return func(_ context.Context, p Point) (Measure, error) {
 		m := Measure{Met: meets(p), RequestsPerS: p.Load, OutputTokensPerS: 100 * p.Load}
@@ -23,8 +23,8 @@ func judged(meets func(Point) bool) Run {
 	}
 }
 
-// The smallest cluster is found wherever it is, also where more workers may be
-// worse, as long as all smaller ones are run.
+// The smallest cluster is found at any position, also if more workers may be worse, as long as all smaller clusters
+// are run.
 func TestSmallest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for trial := range 500 {
@@ -58,19 +58,19 @@ func TestSmallest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What lies between two probes is seen only once something meets.
+		// A size between two probes is found only if a probe meets.
 		if got != want && !(trial%2 == 1 && got == 0) {
 			t.Fatalf("trial %d: %d workers, want %d of %v", trial, got, want, meets)
 		}
 	}
 }
 
-// Two pools: the fewest workers of all splits, when more never hurt.
+// For two pools, the smallest size of all splits is found if more workers never hurt.
 func TestSmallestSplit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for trial := range 300 {
 		p, d := 1+rng.IntN(12), 1+rng.IntN(12)
-		bend := rng.IntN(4) // prefill workers may be had for decode workers
+		bend := rng.IntN(4) // exchange of prefill workers for decode workers
 		meets := func(pt Point) bool {
 			s := pt.Shape
 			return s.Prefill >= p && s.Decode >= d || bend > 0 && s.Prefill >= p+2*bend && s.Decode >= max(1, d-bend-2)
@@ -121,8 +121,7 @@ func TestHighest(t *testing.T) {
 	}
 }
 
-// cfg is a plan over one pool and two, where each worker bears a tenth of the
-// load and resamples differ.
+// cfg returns a config with one pool and with two pools. Each worker bears a tenth of the load, and resamples differ.
 func cfg(cores int) Config {
 	return Config{
 		Run: judged(func(p Point) bool {
@@ -134,7 +133,7 @@ func cfg(cores int) Config {
 	}
 }
 
-// TestFewestGPUs chooses among workers of different sizes by GPUs.
+// TestFewestGPUs checks the choice by GPUs among workers of different sizes.
 func TestFewestGPUs(t *testing.T) {
 	c := Config{
 		Run:      judged(func(p Point) bool { return p.Shape.Workers >= []int{4, 3}[p.Variant] }),
@@ -146,10 +145,10 @@ func TestFewestGPUs(t *testing.T) {
 	}
 }
 
-// TestConfident looks for the smallest cluster that holds in most resamples, above the
-// recorded workload's own, or up to the largest.
+// TestConfident searches the smallest cluster that meets in most resamples, from the minimum of the recorded workload
+// up to the largest size.
 func TestConfident(t *testing.T) {
-	needs := []int{5, 5, 6, 6, 7, 7, 8, 8, 9, 20, 50} // workers, by resample; the first is as recorded
+	needs := []int{5, 5, 6, 6, 7, 7, 8, 8, 9, 20, 50} // needed workers by resample; the first is the recorded workload
 	find := func(confidence float64, most int) *Confident {
 		p, err := Find(t.Context(), Config{
 			Run: judged(func(p Point) bool { return p.Shape.Workers >= needs[p.Sample] }), Confidence: confidence, Resamples: 10,
@@ -172,8 +171,8 @@ func TestConfident(t *testing.T) {
 	}
 }
 
-// TestConfidentSplit searches the two pools that hold in most resamples. Each resample requires a number of workers of
-// either pool. None smaller holds, and replays are few.
+// TestConfidentSplit searches two pools that meet in most resamples. Each resample requires a number of workers of
+// either pool. No smaller cluster meets, and the search needs few replays.
 func TestConfidentSplit(t *testing.T) {
 	find := func(scale, most int) (*Confident, int) {
 		p, err := Find(t.Context(), Config{
@@ -250,7 +249,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Where larger clusters miss, the answer says so, with the clusters that were run.
+// If larger clusters miss, the answer lists the ones that were run.
 func TestLargerMayMiss(t *testing.T) {
 	c := Config{
 		Run:      judged(func(p Point) bool { return p.Shape.Size() == 7 || p.Shape.Size() >= 14 }),
@@ -284,7 +283,7 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// Progress counts every replay once, and never expects fewer than are done.
+// Progress counts every replay once, and never expects fewer replays than are finished.
 func TestProgress(t *testing.T) {
 	c := cfg(3)
 	var told, least atomic.Int64
@@ -300,7 +299,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The error that is reported is that of the least index, on any number of cores.
+// The returned error is that of the smallest index, on any number of cores.
 func TestEach(t *testing.T) {
 	for cores := 1; cores <= 8; cores++ {
 		var ran atomic.Int64
@@ -328,7 +327,7 @@ func TestEach(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	// 8 GPUs at 2.50 an hour are 20 an hour; 1000 tokens/s are 3.6 million.
+	// 8 GPUs at 2.50 per hour are 20 per hour; 1000 tokens/s are 3.6 million tokens per hour.
 	if got := CostPerMillion(8, 2.5, 1000); got < 5.5555 || got > 5.5556 {
 		t.Errorf("%v, want 20/3.6", got)
 	}
@@ -337,8 +336,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A variant that cannot run, whether that is known before or found out, leaves the remaining variants to be compared;
-// when none can run, all reasons are reported.
+// If a variant cannot run, known before or found during the search, the other variants are compared. If no variant
+// can run, all reasons are reported.
 func TestVariantsThatCannotRun(t *testing.T) {
 	tooSmall, unfit := errors.New("too small"), errors.New("does not fit")
 	run := func(ctx context.Context, p Point) (Measure, error) {
@@ -364,11 +363,11 @@ func TestVariantsThatCannotRun(t *testing.T) {
 	}
 }
 
-// Plans with GPUs of different prices are compared by cost, in the front too, and by the share of resamples; plans with
-// one price by number of GPUs.
+// Plans with GPUs of different prices are compared by cost, also in the front, and by the share of resamples. Plans
+// with one price are compared by the number of GPUs.
 func TestPlanByCost(t *testing.T) {
 	run := judged(func(p Point) bool {
-		need := []int{1, 2}[p.Variant] // of dear GPUs, and of cheap ones
+		need := []int{1, 2}[p.Variant] // of expensive GPUs, and of cheap GPUs
 		if p.Variant == 1 && p.Sample > 0 {
 			need = 3
 		}
@@ -381,10 +380,10 @@ func TestPlanByCost(t *testing.T) {
 		best      int
 	}{
 		{[2]float64{2.5, 1.2}, 0, true, 1},
-		{[2]float64{2.5, 1.2}, 3, true, 0}, // three cheap ones cost more
+		{[2]float64{2.5, 1.2}, 3, true, 0}, // three cheap GPUs cost more
 		{[2]float64{4, 1.2}, 3, true, 1},
 		{[2]float64{2, 2}, 0, false, 0},
-		{[2]float64{2.5, 0}, 0, false, 0}, // a price that is not known
+		{[2]float64{2.5, 0}, 0, false, 0}, // an unknown price
 	} {
 		c := Config{Run: run, Most: 8, Precision: 0.01, Front: true, Cores: 2, Resamples: x.resamples, Confidence: 0.95,
 			Variants: []Variant{{Name: "dear", Price: x.prices[0]}, {Name: "cheap", PricePerHour: func(s Shape) float64 { return x.prices[1] * float64(s.Size()) }}}}

@@ -18,7 +18,7 @@ type Shard struct {
 	Of    int `json:"of"`
 }
 
-// String returns the shard as flags have it: its number, from 1.
+// String returns the shard in the form of the flag: its number, from 1, and the number of shards.
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index+1, s.Of) }
 
 // Take returns the cells of the shard, and the keys of their tasks.
@@ -29,7 +29,7 @@ func (s Shard) Take(cells []Cell, keys []string) (own []Cell, ownKeys []string) 
 	return own, ownKeys
 }
 
-// Part is what the file of a shard begins with. The outcomes of its cells follow, a line each.
+// Part is the first line of the file of a shard. The outcomes of its cells follow, one per line.
 type Part struct {
 	Shard
 	Program string   `json:"program"`
@@ -39,7 +39,7 @@ type Part struct {
 	Keys    []string `json:"keys"` // of the shard's cells
 }
 
-// NewPart returns the beginning of the file of a shard. keys are those of all cells of the sweep.
+// NewPart returns the first line of the file of a shard. keys are the keys of all cells of the sweep.
 func NewPart(s Shard, program string, g *Grid, keys []string) *Part {
 	sum := sha256.Sum256([]byte(strings.Join(keys, "\n")))
 	p := &Part{Shard: s, Program: program, Sweep: hex.EncodeToString(sum[:]), Cells: len(keys), Grid: *g}
@@ -47,8 +47,8 @@ func NewPart(s Shard, program string, g *Grid, keys []string) *Part {
 	return p
 }
 
-// OpenPart opens the file of a shard, or begins one. The journal has the reports that the file has, and takes cells without a
-// report, too.
+// OpenPart opens or creates the file of a shard. The journal contains the reports in the file. It also stores cells
+// without a report.
 func OpenPart(path string, p *Part) (*Journal, error) {
 	head, err := json.Marshal(p)
 	if err != nil {
@@ -57,7 +57,8 @@ func OpenPart(path string, p *Part) (*Journal, error) {
 	return openJournal(path, append(head, '\n'))
 }
 
-// MergeParts reads the files of all shards of a sweep. It returns the grid and the outcomes of its cells, in their order.
+// MergeParts reads the files of all shards of a sweep. It returns the grid and the outcomes of its cells, in grid
+// order.
 func MergeParts(paths []string) (*Grid, []Outcome, error) {
 	var first *Part
 	var outcomes []Outcome
@@ -101,7 +102,7 @@ func MergeParts(paths []string) (*Grid, []Outcome, error) {
 	return &first.Grid, outcomes, nil
 }
 
-// readPart reads the file of a shard, and the outcomes that it has by key.
+// readPart reads the file of a shard, and its outcomes by key.
 func readPart(path string) (*Part, map[string]Outcome, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -117,7 +118,7 @@ func readPart(path string) (*Part, map[string]Outcome, error) {
 	return p, own, err
 }
 
-// sound reports whether the numbers of a part fit together.
+// sound reports whether the numbers of a part are consistent.
 func (p *Part) sound() bool {
 	return p.Of > 0 && p.Index >= 0 && p.Index < p.Of && p.Cells > 0 && p.Cells <= maxCells && p.Grid.Check() == nil && p.Cells%p.Grid.Size() == 0 &&
 		len(p.Keys) == (p.Cells-p.Index+p.Of-1)/p.Of && !slices.Contains(p.Keys, "")

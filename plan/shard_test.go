@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// runShard runs a shard of the sweep of sweepOf into a file, and returns how many cells it ran.
+// runShard runs a shard of the sweep of sweepOf into a file, and returns the number of cells that it ran.
 func runShard(t *testing.T, path string, shard Shard, program string) int {
 	t.Helper()
 	var ran atomic.Int64
@@ -30,7 +30,8 @@ func runShard(t *testing.T, path string, shard Shard, program string) int {
 	return int(ran.Load())
 }
 
-// Any number of shards gives the table of one process, also when shards are cut off anywhere and run again, or run twice at once.
+// Any number of shards gives the table of one process, also if shards are interrupted at any byte and run again, or
+// run twice at the same time.
 func TestShards(t *testing.T) {
 	dir := t.TempDir()
 	var ran atomic.Int64
@@ -59,7 +60,7 @@ func TestShards(t *testing.T) {
 				t.Fatalf("%d of %d bytes of a shard of %d are merged", cut, len(text), of)
 			}
 			again := runShard(t, paths[0], Shard{0, of}, "v1")
-			if lost := bytes.Count(text, []byte{'\n'}) - bytes.Count(text[:cut], []byte{'\n'}); again > lost+1 { // the cell that fails runs again
+			if lost := bytes.Count(text, []byte{'\n'}) - bytes.Count(text[:cut], []byte{'\n'}); again > lost+1 { // the failed cell runs again
 				t.Fatalf("%d cells run again of %d that are lost", again, lost)
 			}
 			merged, all, err := MergeParts(paths)
@@ -79,7 +80,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// Shards that do not fit together are named.
+// The error for shards that do not belong together names them.
 func TestShardsThatDoNotFit(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -9,12 +9,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// leastStretch is the number of sessions that a stretch must have to stand for its workload.
+// leastStretch is the minimum number of sessions of a stretch.
 const leastStretch = 200
 
-// Stretch returns the busiest part of a workload: the sessions that begin in the stretch of 1/2^part of its time in which
-// most tokens are asked for. It returns w itself for part 0, and where a part would have too few sessions, or sessions
-// wait for each other or are not kept.
+// Stretch returns the busiest part of a workload: the sessions that begin in the time span of 1/2^part of its time in
+// which the most tokens are requested. It returns w itself for part 0, if a part would have too few sessions, or if
+// sessions wait for each other or are not kept in memory.
 func Stretch(w *loadgen.Workload, part int) *loadgen.Workload {
 	if part == 0 || w.Source != nil || w.Graph != nil || len(w.Sessions)>>part < leastStretch {
 		return w
@@ -50,18 +50,18 @@ func Stretch(w *loadgen.Workload, part int) *loadgen.Workload {
 	return keepSessions(w, kept)
 }
 
-// keepSessions returns a workload with some of the sessions of another, in its order.
+// keepSessions returns a workload with some sessions of w, in the same order.
 func keepSessions(w *loadgen.Workload, kept []int32) *loadgen.Workload {
 	o := *w
 	o.Sessions, o.Turns = make([]loadgen.Session, len(kept)), nil
 	o.Priorities, o.ClassesOf = nil, nil
-	place := make([]int32, len(w.Sessions)) // of a session in o, from 1
+	place := make([]int32, len(w.Sessions)) // number of a session in o, from 1
 	for i, session := range kept {
 		o.Sessions[i] = w.Sessions[session]
 		o.Sessions[i].First = -1
 		place[session] = int32(i) + 1
 	}
-	last := make([]int32, len(kept)) // turn of each session so far
+	last := make([]int32, len(kept)) // last turn of each session so far
 	for i := range w.Turns {
 		t := w.Turns[i]
 		if place[t.Session] == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// drawSessions returns a workload of sessions of up to three turns, in no order of time.
+// drawSessions returns a workload of sessions of up to three turns, in random order of time.
 func drawSessions(rng *rand.Rand, n int) *loadgen.Workload {
 	w := &loadgen.Workload{Classes: []string{"", "x"}}
 	for s := range n {
@@ -32,7 +32,7 @@ func drawSessions(rng *rand.Rand, n int) *loadgen.Workload {
 	return w
 }
 
-// A stretch has all turns of the sessions of the busiest part of the time, as they were.
+// A stretch has all turns of the sessions in the busiest part of the time, unchanged.
 func TestStretch(t *testing.T) {
 	w := drawSessions(rand.New(rand.NewPCG(5, 5)), 4000)
 	for part := 1; part <= 4; part++ {

@@ -13,33 +13,31 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// Outcome is the outcome of a cell: a report, or the reason why there is none.
+// Outcome is the result of a cell: a report, or the reason why there is none.
 type Outcome struct {
 	Key    string          `json:"key"` // of the task
 	Report json.RawMessage `json:"report,omitempty"`
 	Reason string          `json:"reason,omitempty"`
 }
 
-// RunCell replays one cell and returns its report, a JSON object. Cells are
-// independent: it is called from several goroutines at once.
+// RunCell replays one cell and returns its report, a JSON object. It is called from several goroutines, and cells are
+// independent.
 type RunCell func(context.Context, *Cell) (json.RawMessage, error)
 
-// Sweep is a grid with the way its cells are run.
+// Sweep is a grid with the function that runs its cells.
 type Sweep struct {
 	Cells []Cell
 	Keys  []string // of the cells' tasks
 	Run   RunCell
 	Cores int // cells at once, at least 1; no outcome depends on it
-	// Journal, when not nil, has the outcomes of an earlier sweep, and gets
-	// those of this one.
+	// Journal, if not nil, contains the outcomes of an earlier sweep, and stores the outcomes of this sweep.
 	Journal *Journal
-	// Progress, when not nil, is called with the number of cells done, from
-	// several goroutines.
+	// Progress, if not nil, is called with the number of finished cells, from several goroutines.
 	Progress func(done int)
 }
 
-// Do runs all cells that the journal does not have, and returns the outcomes in grid order and how many of them were
-// run. A cell that fails does not stop the remaining ones.
+// Do runs all cells that are not in the journal. It returns the outcomes in grid order, and the number of cells that
+// it ran. A failed cell does not stop the other cells.
 func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error) {
 	outcomes = make([]Outcome, len(s.Cells))
 	var left []int
@@ -74,8 +72,8 @@ func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error)
 	return outcomes, len(left), err
 }
 
-// Journal is a file of outcomes, one per line, that a sweep takes up again after
-// it was interrupted. A nil Journal remembers nothing.
+// Journal is a file of outcomes, one per line, with which an interrupted sweep continues. A nil Journal stores
+// nothing.
 type Journal struct {
 	file    *os.File
 	head    []byte // line that the file of a shard begins with; nil: none
@@ -83,11 +81,10 @@ type Journal struct {
 	reports map[string]json.RawMessage
 }
 
-// OpenJournal opens a journal, or begins one. A last line that was cut off is
-// forgotten.
+// OpenJournal opens or creates a journal. It drops an incomplete last line.
 func OpenJournal(path string) (*Journal, error) { return openJournal(path, nil) }
 
-// openJournal opens a journal that begins with a line, or begins one.
+// openJournal opens or creates a journal with the first line head.
 func openJournal(path string, head []byte) (*Journal, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
@@ -103,7 +100,7 @@ func openJournal(path string, head []byte) (*Journal, error) {
 	return j, nil
 }
 
-// read takes in all whole lines and cuts off a line that is not.
+// read reads all complete lines and removes an incomplete last line.
 func (j *Journal) read(path string) error {
 	text, err := io.ReadAll(j.file)
 	if err != nil {
@@ -113,7 +110,7 @@ func (j *Journal) read(path string) error {
 	if !begun && !bytes.HasPrefix(j.head, text) {
 		return fmt.Errorf("%s: is not a file of this shard, with these settings, traces and this program", path)
 	}
-	if !begun { // new, or its first line was cut off
+	if !begun { // the file is new, or its first line was incomplete
 		if err := os.Truncate(path, 0); err != nil {
 			return err
 		}
@@ -131,7 +128,8 @@ func (j *Journal) read(path string) error {
 	return os.Truncate(path, int64(len(j.head)+end))
 }
 
-// readOutcomes takes the whole lines of a text, the first of which is line n of a file, and returns how long they are.
+// readOutcomes calls take for the complete lines of a text, which begins at line n of a file, and returns their
+// length.
 func readOutcomes(path string, text []byte, n int, take func(*Outcome)) (end int, err error) {
 	for ; ; n++ {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
@@ -148,7 +146,7 @@ func readOutcomes(path string, text []byte, n int, take func(*Outcome)) (end int
 	}
 }
 
-// Report returns the report of a task that the journal had when it was opened.
+// Report returns the report of a task that the journal contained when it was opened.
 func (j *Journal) Report(key string) (json.RawMessage, bool) {
 	if j == nil {
 		return nil, false
@@ -157,8 +155,8 @@ func (j *Journal) Report(key string) (json.RawMessage, bool) {
 	return r, ok
 }
 
-// Add writes an outcome; those without a report are to be tried again, and are
-// written to files of shards only. Several goroutines may call it.
+// Add writes an outcome. Outcomes without a report are written only to files of shards, so that their cells run
+// again. Several goroutines may call Add.
 func (j *Journal) Add(o *Outcome) error {
 	if j == nil || o.Report == nil && j.head == nil {
 		return nil

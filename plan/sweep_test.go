@@ -44,7 +44,7 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// The key of a task depends on what a result depends on, and on nothing else.
+// The key of a task depends only on inputs that the result depends on.
 func TestTaskKey(t *testing.T) {
 	digest := func(content string) func(Setting) (string, error) {
 		return func(s Setting) (string, error) {

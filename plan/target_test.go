@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// The best of several variants is the cheapest cluster of any of them that meets in the
-// target share of resamples, as trying every size on every resample finds it. A variant
-// that is planned alone has the same cluster.
+// The best of several variants is the cheapest cluster of any variant that meets in the target share of resamples. A
+// search over every size and every resample finds the same cluster, and so does a plan of only this variant.
 func TestTargetOfAllVariants(t *testing.T) {
 	const most, resamples = 24, 20
 	for seed := range uint64(300) {
@@ -58,8 +57,8 @@ func TestTargetOfAllVariants(t *testing.T) {
 	}
 }
 
-// drawSizes returns whether each size meets on the workload and on each resample: sizes
-// from one on that differs between resamples, except some sizes at which it does not hold.
+// drawSizes returns whether each size meets, on the workload and on each resample. Sizes meet from a minimum on,
+// which differs between resamples, with some exceptions.
 func drawSizes(rand *rand.Rand, most, resamples int) [][]bool {
 	need := make([]int, resamples+1)
 	from, spread := 1+rand.IntN(most), 1+rand.IntN(8)
@@ -91,8 +90,8 @@ func smallestByTrying(table [][]bool, need int) int {
 	return 0
 }
 
-// Given clusters are resampled too: one that meets in more resamples is better than one
-// with as many GPUs that sustains a higher load.
+// Given clusters are resampled, too. A cluster that meets in more resamples is better than a cluster with equal GPUs
+// that sustains a higher load.
 func TestTargetOfGivenClusters(t *testing.T) {
 	c := Config{
 		Run: judged(func(p Point) bool {

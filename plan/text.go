@@ -15,8 +15,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// WriteNarrow writes the axes and as many of a few values as fit into the columns of a terminal; below them the results
-// of resamples, if any.
+// WriteNarrow writes the axes and as many values as fit into the columns of a terminal. The results of resamples
+// follow, if any.
 func (t *Results) WriteNarrow(w io.Writer) error {
 	all := t.narrow()
 	left := all.Fit(terminal.Width)
@@ -34,7 +34,7 @@ func (t *Results) WriteNarrow(w io.Writer) error {
 	return err
 }
 
-// writeReasons writes why cells have no report, each reason once.
+// writeReasons writes the reasons why cells have no report, each reason once.
 func (t *Results) writeReasons(b *strings.Builder) {
 	cells := map[string][]string{}
 	for i := range t.rows {
@@ -49,7 +49,7 @@ func (t *Results) writeReasons(b *strings.Builder) {
 	}
 }
 
-// writeStopped writes why cells were not replayed to their end.
+// writeStopped writes the reasons why cells were not replayed to their end.
 func (t *Results) writeStopped(b *strings.Builder) {
 	for i := range t.rows {
 		r, why := &t.rows[i], ""
@@ -59,7 +59,7 @@ func (t *Results) writeStopped(b *strings.Builder) {
 	}
 }
 
-// narrow returns the table for people, the least important columns of which have the highest ranks.
+// narrow returns the text table. Columns with the highest ranks are dropped first.
 func (t *Results) narrow() *table.Table {
 	all, lines := table.New("cell"), make([][]string, len(t.rows))
 	for i := range t.rows {
@@ -97,7 +97,7 @@ func (t *Results) narrow() *table.Table {
 	return all
 }
 
-// narrowValue is a value of the reports as a column.
+// narrowValue is a report value as a column.
 type narrowValue struct {
 	key  string
 	rank int
@@ -113,14 +113,14 @@ func narrowValues() []narrowValue {
 	}
 }
 
-// someIncomplete reports whether some cell has requests that were not completed.
+// someIncomplete reports whether a cell has requests that were not completed.
 func (t *Results) someIncomplete() bool {
 	return slices.ContainsFunc(t.rows, func(r row) bool {
 		return r.values != nil && string(r.values[completedKey]) != string(r.values["num_requests"])
 	})
 }
 
-// trimFolder takes from names of files the folder that all of them are in.
+// trimFolder removes the common folder from file names.
 func trimFolder(names []string) {
 	if len(names) == 0 {
 		return
@@ -153,8 +153,8 @@ const (
 	changesTitle   = "Changes from the first cell of the trace, resample by resample; win and lose: 0 is outside of the prediction interval:"
 )
 
-// writeResampled writes two tables of the results of resamples, a row for each value of each cell: the values, and
-// their changes. Wide tables have the settings of the cells and full names.
+// writeResampled writes two tables of the results of resamples: the values and their changes, with a row for each
+// value of each cell. Wide tables have the settings of the cells and full names.
 func (t *Results) writeResampled(b *strings.Builder, wide bool) {
 	values, changes := t.beginResampled("mean", wide), t.beginResampled("change", wide)
 	changes.AddColumns("verdict")
@@ -182,7 +182,7 @@ func (t *Results) writeResampled(b *strings.Builder, wide bool) {
 	}
 }
 
-// beginResampled returns a table of intervals without rows.
+// beginResampled returns an empty table of intervals.
 func (t *Results) beginResampled(mean string, wide bool) *table.Table {
 	all := table.New("cell")
 	if wide {

@@ -24,7 +24,7 @@ func engine(role scheduler.Role) engineargs.Args {
 	return a
 }
 
-// specs are replays of all kinds of one file.
+// specs returns replays of all kinds of one file.
 func specs() map[string]replay.Spec {
 	base := replay.Spec{
 		Trace:   &replay.Trace{Path: sessions, Format: formats.Mooncake, BlockTokens: 64},
@@ -47,7 +47,7 @@ func specs() map[string]replay.Spec {
 	return all
 }
 
-// report is the report without what differs from run to run.
+// report returns the report without the values that differ between runs.
 func report(t *testing.T, r *harness.Result) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -58,7 +58,7 @@ func report(t *testing.T, r *harness.Result) string {
 	return b.String()
 }
 
-// A replay on a workload that was opened before is the replay.
+// A replay on a workload that was opened before equals a normal replay.
 func TestReplayIsRun(t *testing.T) {
 	for name, spec := range specs() {
 		direct, err := spec.Run(t.Context(), replay.Streams{})
@@ -78,8 +78,8 @@ func TestReplayIsRun(t *testing.T) {
 	}
 }
 
-// A resample has as many sessions, whole, in order and with gaps that the
-// workload has; only ids of one session are renamed, and only in copies.
+// A resample has as many sessions as the workload. Each is complete, in order, and has gaps of the workload. Only the
+// private ids of a session are renamed, and only in copies.
 func TestResample(t *testing.T) {
 	w := &loadgen.Workload{Name: "made", TraceBlock: 64}
 	for s := range int32(50) {

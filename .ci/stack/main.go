@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// checkStack returns everything that is wrong with the files in dir.
+// checkStack returns all errors of the files in dir.
 func checkStack(ctx context.Context, dir string) error {
 	return errors.Join(
 		checkDockerfile(ctx, filepath.Join(dir, "Dockerfile")),
@@ -66,7 +66,7 @@ func checkDockerfile(ctx context.Context, path string) error {
 	return errors.Join(all...)
 }
 
-// nothingOfImages reports every image with a version as one for this kind of machine, and asks no registry.
+// nothingOfImages resolves every image with a version for this platform, without a request to a registry.
 type nothingOfImages struct{}
 
 func (nothingOfImages) ResolveImageConfig(_ context.Context, image string, _ sourceresolver.Opt) (string, digest.Digest, []byte, error) {
@@ -113,7 +113,7 @@ func checkImage(place, image string) error {
 	return nil
 }
 
-// checkScraping returns what Prometheus does not take.
+// checkScraping returns the errors of Prometheus for the file.
 func checkScraping(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

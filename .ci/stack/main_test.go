@@ -10,7 +10,7 @@ import (
 
 const stackDir = "../../examples/stack"
 
-// The stack is correct, and each of these changes is an error.
+// The stack has no errors, and each of these changes gives an error.
 func TestMistakesAreFound(t *testing.T) {
 	if err := checkStack(context.Background(), stackDir); err != nil {
 		t.Error(err)

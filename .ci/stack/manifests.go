@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// manifests are what kubectl apply -k applies.
+// manifests holds the objects that kubectl apply -k applies.
 type manifests struct {
 	deployments map[string]*apps.Deployment // by the label app of their pods
 	services    []*core.Service
@@ -60,7 +60,7 @@ func checkManifests(dir string) error {
 	return errors.Join(all...)
 }
 
-// add takes an object in.
+// add adds an object.
 func (m *manifests) add(object runtime.Object) error {
 	switch o := object.(type) {
 	case *apps.Deployment:
@@ -80,7 +80,7 @@ func (m *manifests) add(object runtime.Object) error {
 	return nil
 }
 
-// checkPods returns what is missing for pods to be looked after.
+// checkPods returns the missing safety settings of pods, such as probes and resource limits.
 func (m *manifests) checkPods(name string, d *apps.Deployment) error {
 	var all []error
 	complain := func(format string, args ...any) {

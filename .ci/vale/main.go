@@ -42,18 +42,18 @@ const (
 	counts = "counts.txt"
 )
 
-// alert is one finding of Vale at a line of the project.
+// alert is an alert of Vale at a line of the project.
 type alert struct {
 	count
 	place, text string
 }
 
-// count is what a line of counts.txt counts: the alerts of a level in texts of a kind below a folder.
+// count identifies a line of counts.txt: the alerts of a level in texts of a kind below a folder.
 type count struct{ kind, folder, level string }
 
 func (c count) String() string { return c.kind + " " + c.folder + " " + c.level }
 
-// run checks the project, which the working directory is two levels below.
+// run checks the project. The working directory must be two levels below its root.
 func run(w io.Writer, o options) error {
 	scratch, err := os.MkdirTemp("", "vale")
 	if err != nil {
@@ -127,7 +127,7 @@ func folderOf(name string) string {
 	return path.Join(parts[:min(len(parts), 2)]...)
 }
 
-// checkCounts reports the counts that are above the allowed ones as an error, and prints or writes the lower ones.
+// checkCounts returns an error for the counts that exceed the allowed counts. It prints or writes the lower counts.
 func checkCounts(w io.Writer, alerts []alert, update bool) error {
 	allowed, err := readCounts()
 	if err != nil {
@@ -180,7 +180,7 @@ func sortCounts(counts map[count]int) []count {
 	return all
 }
 
-// readCounts returns the allowed numbers of alerts.
+// readCounts returns the allowed counts.
 func readCounts() (map[count]int, error) {
 	text, err := os.ReadFile(counts)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Comments and strings of three words keep their lines; tests have comments only.
+// Comments and strings of at least three words keep their line numbers. Strings of tests are omitted.
 func TestSplitFile(t *testing.T) {
 	code := "package a\n\n// One comes first,\n// on two lines.\nvar a = \"no\"\n\nvar b = `three words here\nand a second line`\n"
 	comments, texts, err := splitFile("a.go", []byte(code))
@@ -30,7 +30,7 @@ func TestSplitFile(t *testing.T) {
 	}
 }
 
-// A count may fall, and may not rise.
+// A count may fall and must not rise.
 func TestCheckCounts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c := count{"markdown", "docs", "errors"}

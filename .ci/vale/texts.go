@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// source has the file that a text for Vale comes from, and the file's line for each line of the text.
+// source is the origin of a text for Vale: its file, and the line number of each line.
 type source struct {
 	kind  string // markdown, comments or texts
 	name  string // the file of the project
-	lines []int  // the line of the project for each line; nil: the same
+	lines []int  // line number in the project for each line; nil: the same numbers
 }
 
-// line returns the line of the project for line n, from 1.
+// line returns the line number in the project for line n of the text, from 1.
 func (s source) line(n int) int {
 	if s.lines == nil || n < 1 || n > len(s.lines) {
 		return n
@@ -27,13 +27,13 @@ func (s source) line(n int) int {
 	return s.lines[n-1]
 }
 
-// passage is a text and the line that it begins in.
+// passage is a text with the line number of its begin.
 type passage struct {
 	line int
 	text string
 }
 
-// writeTexts writes the prose of the project as Markdown files to dir and returns the source of each.
+// writeTexts writes the prose of the project as Markdown files to dir, and returns the source of each file.
 func writeTexts(dir string) (map[string]source, error) {
 	list := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md", "*.go")
 	list.Dir = root
@@ -82,7 +82,8 @@ func writeTexts(dir string) (map[string]source, error) {
 	return files, nil
 }
 
-// splitFile returns the comments of a Go file, and the strings of three words or more, unless it is a test.
+// splitFile returns the comments of a Go file and its strings of at least three words. For tests it returns only
+// comments.
 func splitFile(name string, text []byte) (comments, texts []passage, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
@@ -112,7 +113,7 @@ func splitFile(name string, text []byte) (comments, texts []passage, err error) 
 	return comments, texts, nil
 }
 
-// joinPassages returns passages as paragraphs, and the line that each line comes from.
+// joinPassages joins passages as paragraphs. It also returns the line number of each line.
 func joinPassages(all []passage) (string, []int) {
 	var b strings.Builder
 	var lines []int

@@ -30,7 +30,7 @@ func (e *shortest) Plan(p *custom.Plan) {
 	e.FirstCome.Plan(p)
 }
 
-// byWork orders requests by the tokens of prompt and answer to come.
+// byWork orders requests by the remaining tokens of prompt and answer.
 func byWork(a, b *custom.Request) int {
 	return cmp.Compare(a.Left()+a.Output-a.Generated, b.Left()+b.Output-b.Generated)
 }
@@ -39,9 +39,9 @@ func byWork(a, b *custom.Request) int {
 // request before that. A batch begins when it is full, or when its first request has waited long enough.
 type batches struct {
 	custom.Options
-	size  int      // requests of a batch at most
+	size  int      // maximum number of requests in a batch
 	wait  sim.Time // for more of them
-	waits bool     // for the batch that begins at the latest at start
+	waits bool     // a batch waits, and begins at start at the latest
 	start sim.Time
 }
 

@@ -27,21 +27,22 @@ func Example() {
 	// batches of 256       234886 ms     435344 ms   17.40 ms   242497 ms
 }
 
-// admissions notes when each request was admitted.
+// admissions records the admission of each request.
 type admissions struct {
 	harness.NoObserver
 	at []sim.Time // of each pass that admits
-	of []int      // requests, by pass
+	of []int      // requests by pass
 }
 
-// Pass is shown every pass.
+// Pass records the admissions of a pass.
 func (a *admissions) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	if len(p.Admitted) > 0 {
 		a.at, a.of = append(a.at, p.Start), append(a.of, len(p.Admitted))
 	}
 }
 
-// Requests every 20 ms make batches of 3 after 50 ms, later batches of the requests during the previous one, at most 8.
+// Requests that arrive every 20 ms form batches of 3 after 50 ms. Later batches have the requests that arrived during
+// the previous batch, at most 8.
 func TestBatches(t *testing.T) {
 	spec := replay.Spec{
 		Synthetic: loadgen.Synthetic{Requests: 40, Input: 300, Output: 10, Interval: 20, Turns: 1},

@@ -17,20 +17,20 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// batches counts passes by how many requests gain a token in them, and by whether they compute prompts
-// too. It embeds NoObserver for what it does not read.
+// batches counts passes by the number of requests that get a token in them, and by whether they also compute prompts.
+// It embeds NoObserver for all other events.
 type batches struct {
 	harness.NoObserver
 	sizes [5]batch // 0, 1 to 7, 8 to 15, 16 to 31, 32 and more
 }
 
-// batch is the sums of passes of one size.
+// batch holds the sums over passes of one batch size.
 type batch struct {
 	passes, tokens, withPrompts int
 	time                        sim.Time
 }
 
-// Pass is shown each pass, or a run of Count of them that are alike.
+// Pass counts a pass, or a run of Count equal passes.
 func (b *batches) Pass(_ scheduler.Role, _ sim.WorkerID, p *scheduler.Pass) {
 	size := 0
 	for least := 1; least <= p.Tokens && size < len(b.sizes)-1; least = max(8, 2*least) {

@@ -16,11 +16,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cacheFirst sends a request where most of its prompt is cached, among the workers that have at most
-// Slack requests more than the one with the fewest.
+// cacheFirst routes a request to the worker that has cached most of its prompt. It considers only workers with at
+// most Slack more requests than the least loaded worker.
 type cacheFirst struct{ Slack int32 }
 
-// Needs returns what the router must keep for the policy. The policy receives nothing else.
+// Needs returns the data that the router must keep for the policy. The policy receives no other data.
 func (p *cacheFirst) Needs() router.Needs { return router.Needs{Running: true, Overlap: true} }
 
 // Choose returns the worker for q. It reads columns that are indexed by worker id.
@@ -40,7 +40,7 @@ func (p *cacheFirst) Choose(q *sim.Request, c *router.Candidates) router.Choice 
 	return router.Choice{Worker: best, Second: router.None}
 }
 
-// giveSlack returns the policy as a choice of a replay, which makes one for each pool.
+// giveSlack returns the policy for a replay, which creates one instance for each pool.
 func giveSlack(n int32) policy.Choice {
 	return &policy.Given{Name: "cache-first", Make: func(policy.Options) (router.Policy, error) { return &cacheFirst{Slack: n}, nil }}
 }

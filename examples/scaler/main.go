@@ -16,10 +16,10 @@ import (
 	"github.com/replay-llm/replay/router/policy"
 )
 
-// byRate asks for a worker for each PerWorker requests a second, and removes at most one worker at a time.
+// byRate requests one worker per PerWorker requests per second, and removes at most one worker at a time.
 type byRate struct{ PerWorker float64 }
 
-// Want is asked at every tick. What it sees is the latest scrape that has reached it.
+// Want is called at every tick. The signals are from the latest scrape that has arrived.
 func (r byRate) Want(s *autoscale.Signals) int {
 	return max(int(math.Ceil(s.Rate/r.PerWorker)), s.Workers-1)
 }

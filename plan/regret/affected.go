@@ -7,28 +7,29 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// key names a request in all copies of a replay. Their ids are in order of arrival, which may differ.
+// key identifies a request in all copies of a replay. Ids do not, since they are in order of arrival, which may
+// differ.
 type key struct{ session, turn int32 }
 
-// affected is the requests that a decision concerns: the requests in flight at it, and requests that arrive up to the
-// horizon. It goes from one decision to later ones.
+// affected holds the requests that a decision affects: requests in flight at the decision, and requests that arrive
+// up to the horizon. It moves from one decision to later decisions.
 type affected struct {
 	*finder
-	placed  int             // of routed, have been read
-	seated  []decision      // of these, requests not over
-	arrived sim.RequestID   // of the records, have been read
+	placed  int             // number of routed decisions that were read
+	seated  []decision      // decisions of these with unfinished requests
+	arrived sim.RequestID   // number of records that were read
 	open    []sim.RequestID // of these, not over
 
 	members []sim.RequestID // in the run
-	index   map[key]int32   // of members
-	until   sim.Time        // when the last of them is over, in the run
+	index   map[key]int32   // index of each member
+	until   sim.Time        // end of the last member in the run
 
 	ttft, e2e []sim.Time // of members, in the run
 }
 
 func (f *finder) newAffected() *affected { return &affected{finder: f} }
 
-// goTo reads a decision, which is at a place among those of the run.
+// goTo moves to a decision; place is its index among the decisions of the run.
 func (c *affected) goTo(d *Decision, place int) {
 	for ; c.placed < place; c.placed++ {
 		c.seated = append(c.seated, c.routed[c.placed])
@@ -50,7 +51,7 @@ func (c *affected) goTo(d *Decision, place int) {
 	c.gather(d)
 }
 
-// gather finds the members at a decision.
+// gather collects the members at a decision.
 func (c *affected) gather(d *Decision) {
 	c.members, c.until = c.members[:0], d.At
 	for ; int(c.arrived) < len(c.records) && c.records[c.arrived].Arrival <= d.At; c.arrived++ {
@@ -77,7 +78,7 @@ func (c *affected) gather(d *Decision) {
 	}
 }
 
-// times returns how long the members took in a copy of the replay. It reports false as long as one is not over.
+// times returns the times of the members in a copy of the replay. ok is false while a member is unfinished.
 func (c *affected) times(copied *collector.Collector) (ttft, e2e []sim.Time, over bool) {
 	ttft, e2e = make([]sim.Time, len(c.members)), make([]sim.Time, len(c.members))
 	left, records := len(c.members), copied.Records()
@@ -96,7 +97,7 @@ func (c *affected) times(copied *collector.Collector) (ttft, e2e []sim.Time, ove
 	return ttft, e2e, left == 0
 }
 
-// fill notes how a request of the group and all of it fared in a copy of the replay, in which all of them are over.
+// fill stores the results of the request and of all members in a copy of the replay. All of them must be finished.
 func (c *affected) fill(o *Outcome, copied *collector.Collector, d *Decision) {
 	ttft, e2e, _ := c.times(copied)
 	own := c.index[key{d.Session, d.Turn}]

@@ -22,19 +22,19 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Options set what is studied.
+// Options are the options of a study.
 type Options struct {
 	Sample int // studied decisions, at least 1; all of them where there are fewer
 	// Horizon, at least 0, is the time after a decision in which arriving requests are studied, too. Requests in flight
 	// at the decision are also studied.
 	Horizon sim.Time
 	Cores   int // goroutines; the study does not depend on it
-	// Progress, when not nil, is called by any goroutine with the choices that have been tried.
+	// Progress, if not nil, is called by any goroutine with the number of choices tried so far.
 	Progress func(done, total int)
 }
 
-// Check refuses replays in which a request cannot be given to another worker, or in which a choice is not all
-// that would differ.
+// Check rejects replays in which a request cannot be given to another worker, or in which another choice would change
+// further inputs.
 func Check(s *replay.Spec) error {
 	switch {
 	case s.Mode != loadgen.Trace:
@@ -59,7 +59,7 @@ func Check(s *replay.Spec) error {
 	return s.Validate()
 }
 
-// Decision is a routing decision, and what each worker would have given.
+// Decision is a routing decision with the result of each worker.
 type Decision struct {
 	Request  sim.RequestID
 	Session  int32
@@ -67,7 +67,7 @@ type Decision struct {
 	Line     int32 // of the trace; 0 if there is none
 	At       sim.Time
 	Chosen   sim.WorkerID
-	Affected int       // requests that the means over all are of
+	Affected int       // number of requests in the means over all
 	Outcomes []Outcome // by worker
 }
 
@@ -80,7 +80,7 @@ type Outcome struct {
 	AllTTFT, AllE2E sim.Time // means over all studied requests
 }
 
-// Find tries all workers at a sample of the decisions of a replay.
+// Find tries all workers at a sample of the routing decisions of a replay.
 func Find(ctx context.Context, spec *replay.Spec, w *loadgen.Workload, o Options) (*Study, error) {
 	if err := Check(spec); err != nil {
 		return nil, err
@@ -111,8 +111,8 @@ func Find(ctx context.Context, spec *replay.Spec, w *loadgen.Workload, o Options
 	return &f.Study, f.tryAll(ctx, start, o.Cores)
 }
 
-// tryAll tries all workers at the decisions of the sample, which are divided among the cores. Each core has a replay
-// that it takes from one of its decisions to the next.
+// tryAll tries all workers at the decisions of the sample. The cores divide the decisions. Each core moves a replay
+// from one of its decisions to the next.
 func (f *finder) tryAll(ctx context.Context, start *offline.Fork, cores int) error {
 	n := len(f.Decisions)
 	parts := min(max(cores, 1), n)
@@ -128,13 +128,13 @@ func (f *finder) tryAll(ctx context.Context, start *offline.Fork, cores int) err
 	})
 }
 
-// decisions is an observer that notes the placements of requests.
+// decisions is an observer that records routing decisions.
 type decisions struct {
 	harness.NoObserver
 	all []decision
 }
 
-// decision is a placement in the run.
+// decision is a routing decision in the run.
 type decision struct {
 	request sim.RequestID
 	worker  sim.WorkerID
@@ -160,7 +160,7 @@ func (f *finder) chooseSample(want int) {
 	}
 }
 
-// findLines finds where the requests of the sample are in the trace.
+// findLines finds the trace lines of the requests of the sample.
 func (f *finder) findLines(w *loadgen.Workload) {
 	sampled := make(map[key]*Decision, len(f.Decisions))
 	for i := range f.Decisions {
@@ -175,7 +175,7 @@ func (f *finder) findLines(w *loadgen.Workload) {
 	}
 }
 
-// takeRun takes from the run the decisions with one worker.
+// takeRun copies the results of the chosen workers from the run.
 func (f *finder) takeRun() {
 	c := f.newAffected()
 	for i := range f.Decisions {
@@ -186,16 +186,16 @@ func (f *finder) takeRun() {
 	}
 }
 
-// explainFailure returns the error of a copy that does not make the other choice.
+// explainFailure returns the error of a copy that did not make the other choice.
 func explainFailure(d *Decision, w sim.WorkerID, what string) error {
 	return fmt.Errorf("request %d given to worker %d at %v ms: %s", d.Request, w, float64(d.At), what)
 }
 
-// finder is a study that is being made.
+// finder is a study in progress.
 type finder struct {
 	Study
 	routed  []decision // of the run, in order
-	places  []int      // of the decisions of the sample in routed
+	places  []int      // indexes of the sampled decisions in routed
 	records []collector.Record
 	base    *collector.Collector
 	end     sim.Time // of the latest request

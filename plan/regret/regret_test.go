@@ -29,7 +29,7 @@ type trial struct {
 	o    Options
 }
 
-// newTrial draws a small cluster, busy or not, and requests that share prefixes, some in sessions.
+// newTrial draws a small cluster with any load, and requests that share prefixes, some of them in sessions.
 func newTrial(seed uint64) *trial {
 	d := rand.New(rand.NewPCG(seed, 1))
 	a := engineargs.Default()
@@ -61,7 +61,8 @@ func newTrial(seed uint64) *trial {
 	return t
 }
 
-// drawPolicy may take a policy of a file, with drawn samples, held requests and old signals, or llm-d's.
+// drawPolicy may select a policy from a file (with random samples, held requests and old signals) or the policy of
+// llm-d.
 func (t *trial) drawPolicy(d *rand.Rand) {
 	s := &t.spec
 	s.PreemptedApart = d.IntN(2) == 0
@@ -110,7 +111,7 @@ func (t *trial) addTurns(d *rand.Rand, most int) {
 	}
 }
 
-// given is a policy of which one choice is made by the test.
+// given is a policy with one choice that the test makes.
 type given struct {
 	router.Policy
 	request sim.RequestID
@@ -125,8 +126,8 @@ func (g *given) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return own
 }
 
-// TestEqualsWholeRuns compares each outcome with a whole replay under a policy that makes that one choice, and the
-// states of workers with the rows of all requests.
+// TestEqualsWholeRuns compares each outcome with a complete replay with a policy that makes this one choice. It
+// compares the states of workers with the rows of all requests.
 func TestEqualsWholeRuns(t *testing.T) {
 	const all = 300
 	tried, held, others, cases := 0, 0, 0, long.Cases(75, all)
@@ -180,7 +181,8 @@ func TestEqualsWholeRuns(t *testing.T) {
 	}
 }
 
-// fare returns how a request and all that are read fared in a whole replay, in which they are found by session and turn.
+// fare returns the times of a request and of all affected requests in a complete replay. It finds them by session and
+// turn.
 func fare(d *Decision, horizon sim.Time, run []collector.Record, whole *collector.Collector) Outcome {
 	var o Outcome
 	n := sim.Time(0)
@@ -206,7 +208,7 @@ func fare(d *Decision, horizon sim.Time, run []collector.Record, whole *collecto
 	return o
 }
 
-// checkWorkers checks the running and waiting requests against those placed before.
+// checkWorkers checks the running and waiting requests against the earlier routing decisions.
 func checkWorkers(t *testing.T, seed uint64, d *Decision, c *collector.Collector, placed []decision) {
 	t.Helper()
 	running, waiting := make([]int, len(d.Outcomes)), make([]int, len(d.Outcomes))
@@ -229,8 +231,8 @@ func checkWorkers(t *testing.T, seed uint64, d *Decision, c *collector.Collector
 	}
 }
 
-// TestRegrets checks what must be true of any study. No regret is below 0, and it is 0 if the choice was the best;
-// with one worker it always is. Neither the cores nor observers change anything.
+// TestRegrets checks properties of any study. No regret is below 0. It is 0 if the choice was the best, so always
+// with one worker. The number of cores and observers change nothing.
 func TestRegrets(t *testing.T) {
 	alone, least := 0, 0
 	for seed := range uint64(100) {
@@ -276,7 +278,8 @@ func TestRegrets(t *testing.T) {
 	}
 }
 
-// TestNothingToLose has requests that share nothing and come one by one to equal workers: every choice is as good.
+// TestNothingToLose has requests that share no prefix and arrive one by one at equal workers: all choices are equally
+// good.
 func TestNothingToLose(t *testing.T) {
 	x := &trial{w: &loadgen.Workload{Name: "apart", Synthetic: true}, spec: replay.Spec{
 		Speedup: 1, Topology: replay.Topology{Pools: replay.OnePool(engineargs.Default(), 3), Router: policy.RoundRobin},
@@ -299,7 +302,7 @@ func TestNothingToLose(t *testing.T) {
 	}
 }
 
-// A study ends soon once its context is cancelled.
+// A study ends shortly after its context is cancelled.
 func TestInterrupted(t *testing.T) {
 	x := newTrial(3)
 	x.spec.Topology = x.spec.Resize(4)
@@ -319,7 +322,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestCheck names what other choices cannot be tried for.
+// TestCheck checks the errors for replays in which other choices cannot be tried.
 func TestCheck(t *testing.T) {
 	for want, change := range map[string]func(*replay.Spec){
 		"closed loop":     func(s *replay.Spec) { s.Mode, s.MaxInFlight = loadgen.Concurrency, 2 },

@@ -9,7 +9,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Study is the results of a sample of decisions under every other choice.
+// Study holds the results of all choices at a sample of decisions.
 type Study struct {
 	Routed    int // decisions of the replay
 	Workers   int
@@ -17,7 +17,7 @@ type Study struct {
 	Decisions []Decision // of the sample, as they were made
 }
 
-// Measure is what choices are compared by; less is better.
+// Measure is a latency by which choices are compared; smaller is better.
 type Measure int
 
 const (
@@ -38,10 +38,11 @@ func (m Measure) Of(o *Outcome) sim.Time {
 	return [...]sim.Time{o.TTFT, o.E2E, o.AllTTFT, o.AllE2E}[m]
 }
 
-// noise is a difference, in ms, that is rounding: instants far into a replay have no more digits.
+// noise is the maximum rounding error of a difference, in ms: late times in a replay have no more digits.
 const noise sim.Time = 1e-6
 
-// Best returns the worker that gives the least: the chosen one if none gives less, else the first worker that does.
+// Best returns the worker with the smallest value. If the chosen worker has the smallest value, Best returns it;
+// otherwise the first worker with this value.
 func (d *Decision) Best(m Measure) sim.WorkerID {
 	best := 0
 	for w := range d.Outcomes {
@@ -55,12 +56,13 @@ func (d *Decision) Best(m Measure) sim.WorkerID {
 	return sim.WorkerID(best)
 }
 
-// Regret returns how much less the best worker gives than the one that was chosen; 0 if that is the best.
+// Regret returns the value of the chosen worker minus the value of the best worker; 0 if the chosen worker is the
+// best.
 func (d *Decision) Regret(m Measure) sim.Time {
 	return m.Of(&d.Outcomes[d.Chosen]) - m.Of(&d.Outcomes[d.Best(m)])
 }
 
-// Loss is the advantage of the worker with the least TTFT over the chosen one.
+// Loss is the advantage of the worker with the smallest TTFT over the chosen worker.
 type Loss int
 
 const (
@@ -78,8 +80,8 @@ func (l Loss) String() string {
 // key returns the name in files.
 func (l Loss) key() string { return [...]string{"more_cached", "fewer_requests", "both", "neither"}[l] }
 
-// LostTo returns the advantage of the worker with the least TTFT over the chosen one. It is of meaning where another
-// one is the best.
+// LostTo returns the advantage of the worker with the smallest TTFT over the chosen worker. It is meaningful only if
+// another worker is the best.
 func (d *Decision) LostTo() Loss {
 	chosen, best := &d.Outcomes[d.Chosen], &d.Outcomes[d.Best(OwnTTFT)]
 	cached := best.Cached > chosen.Cached
@@ -95,7 +97,7 @@ func (d *Decision) LostTo() Loss {
 	return Neither
 }
 
-// sum is a measure over all decisions of the sample.
+// sum holds the sums of a measure over all decisions of the sample.
 type sum struct {
 	best int // decisions than which no other was better
 	is   collector.Distribution
@@ -115,7 +117,7 @@ func (s *Study) sumUp(m Measure) sum {
 	return t
 }
 
-// lost is how many decisions lost TTFT to one thing, and how much on average.
+// lost holds the number of decisions that lost TTFT for one reason, and the mean loss.
 type lost struct {
 	decisions int
 	mean      float64
@@ -135,7 +137,7 @@ func (s *Study) countLosses() (all [losses]lost) {
 	return all
 }
 
-// Fields returns what the report has of the study.
+// Fields returns the report values of the study.
 func (s *Study) Fields() []collector.Field {
 	fields := []collector.Field{
 		collector.Of("decisions", len(s.Decisions)), collector.Of("routed", s.Routed),
@@ -185,7 +187,7 @@ type worker struct {
 	AllE2E  sim.Time     `json:"all_e2e_ms"`
 }
 
-// Write writes a line of JSON for each decision, with what each worker would have given.
+// Write writes a line of JSON for each decision, with the result of each worker.
 func (s *Study) Write(out io.Writer, w *loadgen.Workload) error {
 	e := json.NewEncoder(out)
 	for i := range s.Decisions {

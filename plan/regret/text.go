@@ -84,7 +84,7 @@ func (s *Study) worstLines(most int) []string {
 	return lines
 }
 
-// line returns what a worker was like at the decision, and its TTFT.
+// line returns the state of a worker at the decision, and its TTFT.
 func (d *Decision) line(name, what string, w sim.WorkerID) string {
 	o := &d.Outcomes[w]
 	return fmt.Sprintf("    %-24s %10s %8d %8d %8d %9.2f", name, what+fmt.Sprint(w), o.Cached, o.Running, o.Waiting, float64(o.TTFT))

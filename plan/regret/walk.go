@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// meter counts the choices that have been tried.
+// meter counts the tried choices.
 type meter struct {
 	done   atomic.Int64
 	total  int
@@ -23,7 +23,7 @@ func (m *meter) count() {
 	}
 }
 
-// walk takes a replay from each decision of a part of the sample to the next, and tries all workers there.
+// walk moves a replay through the decisions of a part of the sample, and tries all workers at each.
 func (f *finder) walk(ctx context.Context, walk *offline.Fork, from, to int) error {
 	group, at := f.newAffected(), sim.Time(0)
 	for i := from; i < to; i++ {
@@ -48,7 +48,7 @@ func (f *finder) walk(ctx context.Context, walk *offline.Fork, from, to int) err
 	return nil
 }
 
-// try gives the request of a decision to a worker, in a copy of a replay that stands before it.
+// try gives the request of a decision to a worker, in a copy of a replay at the time before the decision.
 func (c *affected) try(ctx context.Context, walk *offline.Fork, d *Decision, w sim.WorkerID) error {
 	own, err := walk.Copy()
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *affected) try(ctx context.Context, walk *offline.Fork, d *Decision, w s
 // firstStep is the first time span of a copy if a request has not ended at the end of the run.
 const firstStep sim.Time = 1000
 
-// awaitAffected lets a copy continue until all members of the group have ended, or all requests have.
+// awaitAffected continues a copy until all members of the group, or all requests, have ended.
 func (c *affected) awaitAffected(ctx context.Context, own *offline.Fork) error {
 	step := firstStep
 	for at := c.until; at <= 2*c.end; at += step {

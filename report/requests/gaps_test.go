@@ -125,7 +125,7 @@ func (e *engine) tokens(p *scheduler.Pass, partly bool) {
 	}
 }
 
-// The longest gaps equal those that the engine recorded, with and without passes that leave out requests.
+// The longest gaps equal the gaps that the engine recorded, with and without passes that leave out requests.
 func TestLongestGaps(t *testing.T) {
 	for _, partly := range []bool{false, true} {
 		known := 0

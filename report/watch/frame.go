@@ -184,8 +184,7 @@ func (v *View) rank(w *worker) int {
 	return w.running + w.waiting
 }
 
-// colorOf returns the color of a worker's row: workers with waiting requests are highlighted, and idle workers are
-// dimmed.
+// colorOf returns the color of a worker's row: bright for a worker with waiting requests, dim for an idle worker.
 func colorOf(w *worker) string {
 	switch {
 	case w.waiting > 0:

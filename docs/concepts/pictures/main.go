@@ -44,7 +44,7 @@ func writePictures(args []string) error {
 	return nil
 }
 
-// drawAll returns the pictures by their names.
+// drawAll returns the pictures by name.
 func drawAll(dir string) (map[string]string, error) {
 	r, err := replayAll(dir)
 	if err != nil {
@@ -53,7 +53,7 @@ func drawAll(dir string) (map[string]string, error) {
 	return map[string]string{"passes.svg": drawPasses(r.passes), "pools.svg": drawPools(r.pools), "routing.svg": drawRouting(r.routing)}, nil
 }
 
-// recordings are the replays that are drawn.
+// recordings holds the replays for the pictures.
 type recordings struct {
 	passes, pools *recording
 	routing       []*recording // round robin, the KV router
@@ -88,7 +88,7 @@ func replayAll(dir string) (*recordings, error) {
 	return r, nil
 }
 
-// replayTrace replays a trace of blocks of 64 tokens.
+// replayTrace replays a trace with blocks of 64 tokens.
 func replayTrace(path string, pools []replay.Pool, router policy.Name) (*recording, error) {
 	spec := replay.Spec{Trace: &replay.Trace{Path: path, BlockTokens: 64}, Mode: loadgen.Trace, Speedup: 1}
 	spec.Pools, spec.Router = pools, router

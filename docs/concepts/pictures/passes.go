@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// drawPasses draws the passes of one worker, and what they do for each request.
+// drawPasses draws the passes of one worker, and the tokens that they compute for each request.
 func drawPasses(r *recording) string {
 	p := &picture{end: r.end}
 	p.text(left, 18, "head", "One worker, at most 512 tokens a pass")

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The pictures are those of the current program, are XML, have a text for screen readers, and are small.
+// The pictures equal the output of the current program, are valid XML, have a text for screen readers, and are small.
 func TestPictures(t *testing.T) {
 	all, err := drawAll("..")
 	if err != nil {
@@ -38,14 +38,14 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// The numbers of the page are those of the pictures.
+// The numbers on the page equal those in the pictures.
 func TestPageHasTheNumbersOfPictures(t *testing.T) {
 	r, err := replayAll("..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	long, alike, sent := r.passes.requests[1], r.passes.requests[2], r.pools.requests[0]
-	found := r.routing[1].requests[5] // A's second turn
+	found := r.routing[1].requests[5] // the second turn of A
 	text, err := os.ReadFile(filepath.Join("..", "replay.md"))
 	if err != nil {
 		t.Fatal(err)

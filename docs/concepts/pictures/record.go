@@ -7,7 +7,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// recording is what happened in a replay. Instants are ms.
+// recording holds the events of a replay. Times are in ms.
 type recording struct {
 	harness.NoObserver
 	requests []*request
@@ -15,7 +15,7 @@ type recording struct {
 	end      float64
 }
 
-// request is what happened to a request.
+// request holds the events of a request.
 type request struct {
 	id               int
 	arrived          float64
@@ -25,30 +25,30 @@ type request struct {
 	input            int // prompt tokens
 	first, last      float64
 	sent, got        float64 // its KV cache left the prefill worker, reached the decode worker
-	prefills, tokens []span  // passes that computed its prompt, that gave it tokens
+	prefills, tokens []span  // passes that computed its prompt; passes that generated its tokens
 }
 
-// span is a stretch of time with a number of tokens.
+// span is a time span with a number of tokens.
 type span struct {
 	from, to float64
 	tokens   int
 }
 
-// pass is one pass of a worker.
+// pass is a pass of a worker.
 type pass struct {
 	from, to        float64
 	stage           scheduler.Role
-	prompt, answers int  // tokens that it computes: of prompts, and one of each answer that continues
-	gained          int  // answer tokens
+	prompt, answers int  // computed tokens: of prompts, and one per continued answer
+	gained          int  // generated tokens
 	inRun           bool // one of several that are replayed at once
 }
 
-// Arrived notes a request.
+// Arrived records a request.
 func (r *recording) Arrived(q *sim.Request, at sim.Time) {
 	r.requests = append(r.requests, &request{id: int(q.ID), arrived: float64(at), input: q.InputTokens})
 }
 
-// Routed notes where it goes.
+// Routed records the worker of a request.
 func (r *recording) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement) {
 	q := r.requests[p.Request.ID]
 	if stage != scheduler.Prefill {
@@ -57,12 +57,12 @@ func (r *recording) Routed(stage scheduler.Role, _ sim.Time, p *router.Placement
 	q.blocks = p.Request.InputTokens / 64
 }
 
-// Handoff notes the transfer of its KV cache.
+// Handoff records the transfer of the KV cache of a request.
 func (r *recording) Handoff(id sim.RequestID, from, to sim.Time) {
 	r.requests[id].sent, r.requests[id].got = float64(from), float64(to)
 }
 
-// Pass notes each pass of a run.
+// Pass records each pass of a run.
 func (r *recording) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	for _, a := range p.Admitted {
 		if stage != scheduler.Decode {

@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// drawRouting draws the same requests with two routers: where each went, and how much of its prompt was cached there.
+// drawRouting draws the same requests with two routers: the worker of each request, and the cached part of its
+// prompt.
 func drawRouting(all []*recording) string {
 	p := &picture{}
 	for _, r := range all {
@@ -35,10 +36,10 @@ func drawRouting(all []*recording) string {
 	return p.finish(y+36, "The same requests with two routers", "Time runs to the right, with a lane for each worker. Round robin sends the turns of a conversation to different workers, which compute its history again; the KV router sends them where it is cached.")
 }
 
-// conversationOf returns which conversation of the trace a request is of, by its place in it.
+// conversationOf returns the conversation of a request, by the position of the request in the trace.
 func conversationOf(q *request) int { return []int{0, 1, 2, 1, 2, 0, 2, 0, 1}[q.id] }
 
-// computedOf returns the prompt tokens that a replay computed.
+// computedOf returns the number of prompt tokens that a replay computed.
 func computedOf(r *recording) (tokens int) {
 	for _, q := range r.requests {
 		tokens += q.computed

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Sizes, in pixels.
+// Sizes in pixels.
 const (
 	width = 760.0
 	left  = 96.0 // of the time axis
@@ -13,20 +13,19 @@ const (
 	lane  = 24.0
 )
 
-// picture is an SVG with its own background, light or dark as the reader has it.
+// picture is an SVG image with a background in the light or dark scheme of the reader.
 type picture struct {
 	body strings.Builder
 	end  float64 // ms at the right end
 }
 
-// x returns where an instant is.
+// x returns the horizontal position of a time.
 func (p *picture) x(at float64) float64 { return left + (right-left)*at/p.end }
 
-// label is the label of a box: its color, a text that is omitted if it does not fit, and a title that appears under the
-// pointer.
+// label is the label of a box: its color, a text that is omitted if it does not fit, and a tooltip.
 type label struct{ class, text, title string }
 
-// box draws a stretch of time in a lane.
+// box draws a time span in a lane.
 func (p *picture) box(y, height float64, s span, l label) {
 	from, to := p.x(s.from), p.x(s.to)
 	fmt.Fprintf(&p.body, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="2"><title>%s</title></rect>`+"\n", l.class, from+0.4, y, max(to-from-0.8, 1), height, l.title)
@@ -35,12 +34,12 @@ func (p *picture) box(y, height float64, s span, l label) {
 	}
 }
 
-// text writes a line; class is its style: in (a box), name (of a lane), head, note.
+// text draws a line of text; class is its style: in (a box), name (of a lane), head, note.
 func (p *picture) text(x, y float64, class, text string) {
 	fmt.Fprintf(&p.body, `<text class="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, x, y, text)
 }
 
-// arrival draws when a request comes.
+// arrival draws the arrival of a request.
 func (p *picture) arrival(y, at float64) {
 	x := p.x(at)
 	fmt.Fprintf(&p.body, `<path class="mark" d="M%.1f %.1fl-5 -5v10z"/>`+"\n", x, y)
@@ -56,7 +55,7 @@ func (p *picture) legend(y float64, items ...[2]string) {
 	}
 }
 
-// axis draws the time below the lanes.
+// axis draws the time axis below the lanes.
 func (p *picture) axis(y, step float64) {
 	fmt.Fprintf(&p.body, `<path class="line" d="M%.1f %.1fH%.1f"/>`+"\n", left, y, right)
 	for at := 0.0; at <= p.end; at += step {
@@ -65,7 +64,7 @@ func (p *picture) axis(y, step float64) {
 	}
 }
 
-// finish returns the picture of a height.
+// finish returns the picture with the given height.
 func (p *picture) finish(height float64, title, description string) string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img" aria-labelledby="t d">
 <title id="t">%s</title>

@@ -1,5 +1,5 @@
-// Package chat has the replay that the examples change: an hour of a chat service, as it comes with the
-// repository, on a few servers.
+// Package chat has the replay that the examples modify: an hour of a chat service, from the trace in the repository,
+// on a few servers.
 package chat
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/replay/engineargs"
 )
 
-// Spec returns the hour, replayed speedup times as fast, on workers with the default engine.
+// Spec returns a replay of the hour at speedup times its rate, on workers with the default engine.
 func Spec(workers int, speedup float64) (replay.Spec, error) {
 	path, err := findTrace("testdata/traces/chat-hour.jsonl")
 	return replay.Spec{
@@ -22,7 +22,7 @@ func Spec(workers int, speedup float64) (replay.Spec, error) {
 	}, err
 }
 
-// findTrace returns a path of the repository from here: the root, or the folder of an example.
+// findTrace returns the path of a repository file from the working directory: the root, or the folder of an example.
 func findTrace(path string) (string, error) {
 	for _, up := range []string{"", "../../", "../../../"} {
 		if _, err := os.Stat(up + path); err == nil {

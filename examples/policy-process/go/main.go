@@ -16,7 +16,7 @@ import (
 
 func main() {
 	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
-	if _, err := lines.ReadSlice('\n'); err != nil { // the greeting: this policy is the same wherever it is
+	if _, err := lines.ReadSlice('\n'); err != nil { // skip the greeting, which this policy does not need
 		failWith(err)
 	}
 	fmt.Println(`{"version": 1, "facts": ["request.blocks", "cached_blocks", "kv_usage", "waiting"]}`)
@@ -37,20 +37,20 @@ func main() {
 	}
 }
 
-// failWith prints an error on standard error, which is that of replay.
+// failWith prints an error on standard error, which replay shares.
 func failWith(err error) {
 	fmt.Fprintln(os.Stderr, "picker:", err)
 	os.Exit(1)
 }
 
-// decision is one line: [[ids],blocks,[cached],[usage],[waiting]].
+// decision is one input line: [[ids],blocks,[cached],[usage],[waiting]].
 type decision struct {
 	numbers                     []float64 // all of the line
 	blocks                      float64
 	ids, cached, usage, waiting []float64
 }
 
-// read takes a line apart. All that is in it is numbers, four for each worker and one for the request.
+// read parses a line. It contains only numbers: four per worker and one for the request.
 func (d *decision) read(line []byte) error {
 	d.numbers = d.numbers[:0]
 	for part := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r == '[' || r == ']' || r == ',' || r == '\n' }) {
@@ -69,7 +69,7 @@ func (d *decision) read(line []byte) error {
 	return nil
 }
 
-// choose returns the worker of the highest score, the first among equals.
+// choose returns the worker with the highest score. Of equal scores it returns the first.
 func (d *decision) choose() int64 {
 	least, most := slices.Min(d.waiting), slices.Max(d.waiting)
 	best, highest := 0, -1.0

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	target    = 8      // requests in flight on a worker
-	tolerance = 0.1    // so near to 1, the ratio of what is to the target changes nothing
+	target    = 8      // target requests in flight per worker
+	tolerance = 0.1    // distance from the target ratio 1 within which nothing changes
 	window    = 60_000 // ms, in which the highest recommendation counts when the number falls
 )
 
-// tick is the part of a line that this autoscaler reads. Scraped values are null until the first scrape.
+// tick holds the fields of an input line that this autoscaler reads. Scraped values are null until the first scrape.
 type tick struct {
 	Now      float64 `json:"now"` // ms
 	Workers  int     `json:"workers"`
@@ -30,7 +30,7 @@ type tick struct {
 	InFlight *int    `json:"in_flight_total"`
 }
 
-// answer is what there is to be, and why.
+// answer holds the requested number of workers, and the reason.
 type answer struct {
 	Workers int    `json:"workers"`
 	Why     string `json:"why"`
@@ -38,14 +38,14 @@ type answer struct {
 
 func main() {
 	if err := answerLines(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "scaler:", err) // which is replay's own standard error
+		fmt.Fprintln(os.Stderr, "scaler:", err) // replay's standard error
 		os.Exit(1)
 	}
 }
 
-// answerLines answers line by line, up to the end of the replay.
+// answerLines answers the input line by line, until the replay ends.
 func answerLines(in io.Reader, out io.Writer) error {
-	lines, answers := json.NewDecoder(in), json.NewEncoder(out) // which ends each answer with a line feed
+	lines, answers := json.NewDecoder(in), json.NewEncoder(out) // the encoder ends each answer with a line feed
 	var greeting struct {
 		Protocol string `json:"protocol"`
 		Version  int    `json:"version"`
@@ -73,7 +73,7 @@ func answerLines(in io.Reader, out io.Writer) error {
 	}
 }
 
-// scaler remembers what was wanted at each tick of the window.
+// scaler holds the recommendation of each tick of the window.
 type scaler struct{ wanted []step }
 
 type step struct {
@@ -81,7 +81,7 @@ type step struct {
 	n  int
 }
 
-// decide returns how many workers there are to be.
+// decide returns the requested number of workers.
 func (s *scaler) decide(t *tick) answer {
 	n, why := t.Workers, "nothing has been read"
 	if t.InFlight != nil && t.Ready > 0 {
@@ -101,13 +101,13 @@ func (s *scaler) decide(t *tick) answer {
 	if n < t.Workers {
 		n = min(most, t.Workers)
 	}
-	n = min(n, max(t.Workers+4, 2*t.Workers)) // so far at a tick
+	n = min(n, max(t.Workers+4, 2*t.Workers)) // maximum increase per tick
 	return answer{min(max(n, t.Least), t.Most), why}
 }
 
-// recommend returns the number of workers that puts the requests in flight on target. Workers without a value count
-// as on target to shrink, and as idle to grow. Workers that do not run yet count as idle to grow. Means are whole
-// thousandths, rounded down.
+// recommend returns the number of workers that brings the requests in flight per worker to target. Workers without a
+// value count as on target for a decrease, and as idle for an increase. Workers that do not run yet count as idle for
+// an increase. Means are in whole thousandths, rounded down.
 func (t *tick) recommend() int {
 	sum, n := *t.InFlight, t.Ready
 	ratio := func() float64 { return float64(1000*sum/n) / (1000 * target) }
