@@ -163,8 +163,7 @@ type Answer struct {
 	EverySmaller bool
 	// Larger are larger clusters that were run and miss, by size: more workers need not be better.
 	Larger []Measure
-	// Highest is the measure at the highest load at which Shape meets, and Beyond at the next tried load, which
-	// misses; nil if there is none.
+	// The highest load at which Shape meets, and the next tried load, which misses; nil if there is none.
 	Highest, Beyond *Measure
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars

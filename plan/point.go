@@ -63,8 +63,8 @@ type Measure struct {
 	Missed string  // the missed objectives, "" if Met
 	// Saturation is the state of the load, as in report/saturation; "" in closed loop.
 	Saturation string
-	// Others has the values of objectives on ITL by the other definition: pooled gaps instead of means of requests,
-	// or the reverse. They are only for texts.
+	// The values of objectives on ITL by the other definition: pooled gaps instead of means of requests, or the
+	// reverse. They are only for texts.
 	Others []Value
 
 	RequestsPerS      float64

@@ -16,8 +16,7 @@ const (
 	Queue
 	// Prefill is the prefill part of passes that computed tokens of its prompt, before its first preemption.
 	Prefill
-	// Others is the prefill part of passes that computed only prompts of other requests, while the request had a
-	// seat.
+	// The prefill part of passes that computed only prompts of other requests, while the request had a seat.
 	Others
 	// Recompute is the time without a seat after a preemption, and the prefill part of passes that computed its
 	// tokens again.
