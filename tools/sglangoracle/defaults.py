@@ -1,6 +1,6 @@
 """Print the defaults of an SGLang server, one line for each GPU memory, tensor parallelism and model.
 
-SGLang's own code computes them on a made-up CUDA platform. The resolution of arguments gives chunked_prefill_size and
+SGLang's own code computes the defaults on a made-up CUDA platform. The resolution of arguments gives chunked_prefill_size and
 mem_fraction_static. With half of the GPU's memory, the pool configurator gives the tokens of the pool, the tokens of the
 pool of sliding-window layers, and max_running_requests.
 """

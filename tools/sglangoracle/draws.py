@@ -1,4 +1,4 @@
-"""Additional random settings of a workload. The setting draw names them. They do not change the other draws of a seed."""
+"""Additional random settings of a workload, named in the setting draw. They do not change the other draws of a seed."""
 import random
 
 

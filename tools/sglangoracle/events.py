@@ -1,4 +1,4 @@
-"""The KV-cache events of SGLang. Its own tree records them, and its own reporter publishes them.
+"""The KV-cache events of SGLang. SGLang's own tree records the events, and SGLang's own reporter publishes them.
 
 The name of a page has two numbers: the lowest id of the requests with this page and all pages before it, and the index of the
 page in the request.

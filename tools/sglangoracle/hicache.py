@@ -125,7 +125,7 @@ DEFAULTS = {"hicache_ratio": 2.0, "hicache_write_policy": "write_through", "kv_b
 
 
 def draw(seed, case, fixed):
-    """Return the case with random HiCache settings if it has HiCache. They do not change the other draws of the seed."""
+    """Return the case, with random HiCache settings if HiCache is enabled. Other draws of the seed stay the same."""
     s, *rest = case
     if s.get("enable_hierarchical_cache"):
         r = random.Random(f"hicache {seed}")

@@ -1,8 +1,8 @@
 """Storage behind SGLang's hierarchical cache: hashes in memory, and transfers that take logical time.
 
 SGLang's own tree requests, drains and inserts pages. SGLang's own controller looks up hashes. The threads that read and write
-storage are replaced by one reader and one writer. Both run one job at a time, in batches. A batch takes the time of its bytes at
-a bandwidth.
+storage are replaced by one reader and one writer. The reader and the writer run one job at a time, in batches. A batch
+takes the time of its bytes at a bandwidth.
 """
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Run the data-parallel engines of a release with its own front end and coordinator, on one logical clock.
 
 Engines run the loop of DPEngineCoreProc. DPLBAsyncMPClient chooses the engine of each request. The loop of DPCoordinatorProc
-sends it the loads of the engines. Each loop is a fiber, which runs until it has to wait. Messages take no time.
+sends the loads of the engines to DPLBAsyncMPClient. Each loop is a fiber, which runs until it has to wait. Messages take no time.
 
 Events at the same instant have this order: passes end (in the order of engines), the coordinator receives messages,
-requests arrive, engines plan. A pass begins when every engine has submitted a pass or a dummy pass. Its duration is that of
-a pass with the largest value over all engines of each measure in timing.py.
+requests arrive, engines plan. A pass begins when every engine has submitted a pass or a dummy pass. The
+duration of the pass follows from the maximum over all engines of each measure in timing.py.
 """
 import json
 import os

@@ -4,15 +4,15 @@ The schedulers and the scheduler side of the connector are vLLM's. The worker si
 
 - Each transfer has a link to itself, with a latency and a bandwidth.
 - NixlConnector: the decode worker reads blocks of the prefill worker. The transfer begins when the decode worker receives the
-  pass that requests it. The prefill worker is notified when the transfer ends. A pass reports the transfers that ended
-  before the worker received the pass.
+  pass that requests it. The prefill worker is notified when the transfer ends. A pass reports the transfers that have
+  ended when the worker receives the pass.
 - NixlPushConnector: the prefill worker writes blocks to the decode worker. The transfer begins when both workers have received
   the passes with the blocks of the request. The decode worker reports the transfer one pass after the pass that finds it,
   because that pass wakes the thread that reads notifications.
 - An engine keeps blocks for another engine without a time limit, because the decode engine renews the lease.
 
-With NixlConnector, a request goes to the prefill engine first, for an answer of one token. It then goes to the decode engine
-with its whole prompt, as with a proxy. With NixlPushConnector, a request goes to both engines when it arrives.
+With NixlConnector, a request goes to the prefill engine first, for an answer of one token. The request then goes to the decode
+engine with its whole prompt, as with a proxy. With NixlPushConnector, a request goes to both engines when it arrives.
 
 Each engine is a fiber, which runs until it has to wait. The engine with the earliest time runs next, so that an engine
 never receives a message from its past.

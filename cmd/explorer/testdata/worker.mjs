@@ -1,5 +1,5 @@
-// Runs the worker of a page in Node: node worker.mjs PAGE FILE QUESTIONS, a JSON list of
-// [kind, body]. It prints the answers, a line of JSON each.
+// Runs the worker of a page in Node: node worker.mjs PAGE FILE QUESTIONS. QUESTIONS is a JSON list of
+// [kind, body]. The script prints each answer as a line of JSON.
 import { readFileSync, writeSync } from "node:fs";
 import { runInThisContext } from "node:vm";
 
@@ -22,7 +22,7 @@ const send = (message) => new Promise((done) => { open.set(++last, done); onmess
 onmessage({ data: { program: part("simulator"), packed: data.files || [], traces: data.traces, carried: data.run ? data.run.carried : [] } });
 if (file) print(await send({ what: "add", body: file.split("/").at(-1), file: file.split("/").at(-1), content: new Uint8Array(readFileSync(file)) }));
 for (const [what, body] of JSON.parse(readFileSync(questions, "utf8"))) {
-  if (what === "ended") { // a question that is taken back while it is answered
+  if (what === "ended") { // cancel a question while it is being answered
     const answer = send({ what: "run", body: JSON.stringify(body) });
     onmessage({ data: { end: last } });
     print(await answer);
