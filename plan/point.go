@@ -1,12 +1,11 @@
-// Package plan runs many replays for one answer: the smallest cluster that
-// meets objectives, the highest load that a cluster sustains, or a whole grid
-// of settings.
+// Package plan runs many replays for one result: the smallest cluster that meets objectives, the highest load of a
+// cluster, or a grid of settings.
 //
-// A planner knows neither flags nor reports: it is given a function that runs
-// one Point. Read point.go (what is run), batch.go (on all cores), search.go
-// (the smallest of one pool and of two), goodput.go (the highest load),
-// resample.go (error bars), confident.go and confidentsplit.go (what meets in most resamples), pareto.go, plan.go (all of it together). For grids
-// read grid.go, sweep.go, results.go, repeat.go (error bars of it).
+// A plan knows neither flags nor reports. Its caller provides a function that runs one Point. Read point.go (the
+// input of a replay), batch.go (parallel replays), search.go (the smallest cluster of one pool and of two pools),
+// goodput.go (the highest load), resample.go (error bars), confident.go and confidentsplit.go (clusters that meet in
+// most resamples), pareto.go, plan.go (the complete plan). For grids read grid.go, sweep.go, results.go, repeat.go
+// (intervals).
 package plan
 
 import (

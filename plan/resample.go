@@ -12,13 +12,12 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Resampler makes workloads that could as well have been recorded: as many
-// sessions as there are, drawn from them with replacement, in order (a
-// bootstrap). They arrive with the gaps of the workload, drawn with replacement
-// too, in stretches, so that bursts stay bursts and even arrivals even.
+// Resampler generates workloads that could have been recorded as well (a bootstrap). A resample has as many sessions
+// as the workload, drawn with replacement, in order. The gaps between arrivals are also drawn with replacement, in
+// stretches, so that bursts are preserved.
 //
-// A session keeps its turns. When a session is drawn again, its unshared hash ids are replaced by new ones: the copy
-// shares with it the prefixes of other sessions, and nothing else.
+// A session keeps its turns. If a session is drawn again, the copy gets new hash ids for unshared blocks. The copy
+// shares only prefixes that the session shares with other sessions.
 type Resampler struct {
 	w       *loadgen.Workload
 	order   []int32         // sessions in order of arrival

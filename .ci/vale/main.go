@@ -1,8 +1,8 @@
 // Vale checks the prose of the project with Vale and the style in .vale: Markdown, the comments of Go files, and the
 // texts that Go programs print. It is a separate module, so that the programs do not depend on Vale.
 //
-// The file counts.txt has the allowed number of alerts of each kind and folder. A higher number fails; -update writes
-// lower ones. A kind and folder without a line is allowed none.
+// The file counts.txt has the allowed number of alerts per kind and folder. More alerts are an error; -update writes
+// lower numbers. Without a line, no alerts are allowed.
 package main
 
 import (

@@ -1,6 +1,5 @@
-// Command explorer makes the page on which the settings of a replay are turned without
-// a server: one file of HTML with the simulator in it, compiled to WebAssembly
-// (wasm/main.go). The same source and Go release give the same bytes.
+// Command explorer builds the page on which settings of a replay are changed without a server: one HTML file with the
+// simulator, compiled to WebAssembly (wasm/main.go). The same source and Go release give the same bytes.
 //
 // Read main.go, then build.go. docs/explore.md describes the page.
 package main

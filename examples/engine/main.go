@@ -1,5 +1,5 @@
-// This example replays an hour of chat on two custom engines and on one with vLLM's order. The first custom engine
-// serves the shortest requests first, the second computes requests in batches.
+// This example replays an hour of chat on two custom engines, and on an engine with the order of vLLM. The first
+// custom engine serves the shortest requests first. The second computes requests in batches.
 //
 //	go run ./examples/engine
 package main
@@ -18,9 +18,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// shortest admits the requests with the fewest tokens to come first; where KV blocks run out, the one with the most
-// loses its place. It knows the lengths of answers, which no real engine does: the result is an upper bound for a good
-// guess. The rest is left to FirstCome, which reads requests in the order of the lists.
+// shortest admits the requests with the fewest remaining tokens first. If no KV block is free, it preempts the
+// request with the most remaining tokens. It knows the lengths of answers, as no real engine does, so that its result
+// is an upper bound for a good estimate. FirstCome schedules all requests in the order of the lists.
 type shortest struct{ custom.FirstCome }
 
 // Plan plans a pass.
@@ -36,7 +36,7 @@ func byWork(a, b *custom.Request) int {
 }
 
 // batches computes requests together, from their prompts to the last token of the longest answer, and admits no
-// request before that. A batch begins when it is full, or when its first request has waited long enough.
+// request before the end. A batch begins when it is full, or when its first request has waited long enough.
 type batches struct {
 	custom.Options
 	size  int      // maximum number of requests in a batch

@@ -1,4 +1,5 @@
-// This example looks on while a replay continues, and counts what no report has: in which company a token is made.
+// This example observes a running replay, and counts values that no report has: the batch sizes in which tokens are
+// generated.
 //
 //	go run ./examples/observer
 package main

@@ -1,4 +1,4 @@
-// This example routes requests by a custom policy, and compares it with two that come with the program.
+// This example routes requests with a custom policy, and compares it with two built-in policies.
 //
 //	go run ./examples/policy
 package main

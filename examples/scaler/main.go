@@ -1,4 +1,4 @@
-// This example changes the number of workers by a custom rule, and compares it with a fixed number and with HPA.
+// This example changes the number of workers with a custom rule, and compares it with a fixed number and with HPA.
 //
 //	go run ./examples/scaler
 package main

@@ -1,7 +1,7 @@
-// Package regret finds what other choices of a router would have given. For a sample of the decisions of a replay, it
-// tries each worker instead of the chosen one, on copies of the replay that continue from there.
+// Package regret computes the results of other choices of a router. For a sample of the decisions of a replay, it
+// tries each worker instead of the chosen worker, on copies of the replay that continue from the decision.
 //
-// Read regret.go, walk.go (what is tried), affected.go (the requests it concerns), then study.go (what is made of it), and
+// Read regret.go, walk.go (the trials), affected.go (the compared requests), then study.go (the statistics), and
 // text.go.
 package regret
 

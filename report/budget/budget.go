@@ -1,8 +1,8 @@
-// Package budget holds a run to a baseline: how far each of its values may move,
-// for continuous integration.
+// Package budget compares a run with a baseline: budgets state the accepted change of each value, for continuous
+// integration.
 //
-// Read budget.go (one budget, and the file they are in, which cmd/replay reads),
-// judge.go (a run against it), update.go, then text.go, which phrases the outcome.
+// Read budget.go (one budget, and the file format, which cmd/replay reads), judge.go (the check of a run), update.go,
+// then text.go (the printed outcome).
 package budget
 
 import (

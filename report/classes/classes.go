@@ -1,4 +1,4 @@
-// Package classes reports how each class of requests fared in a run, and how evenly the cluster served them.
+// Package classes reports the results of each class of requests in a run, and the fairness among the classes.
 package classes
 
 import (

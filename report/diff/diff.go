@@ -1,5 +1,5 @@
-// Package diff finds the differences between two runs: their values, their requests, and
-// where the ways of the requests part.
+// Package diff finds the differences between two runs: of their settings and values, of their requests, and the first
+// different event and pass.
 //
 // Read diff.go, requests.go, paired.go, text.go.
 package diff

@@ -1,7 +1,7 @@
-// Package explain shows why a request took as long as it did: its ledger, and
-// the requests that held it up most. docs/explain.md defines both.
+// Package explain explains the latency of a request: its ledger, and the requests that delayed it most.
+// docs/explain.md defines both.
 //
-// Read explain.go (the choice of the request, and its text), then blame.go (the requests that held it up).
+// Read explain.go (the selection of the request, and the text), then blame.go (the delaying requests).
 package explain
 
 import (

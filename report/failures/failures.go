@@ -1,8 +1,8 @@
-// Package failures reports the cost of each fault in a replay: the requests and tokens that it took, the delay of other
+// Package failures reports the cost of each fault in a replay: the lost requests and tokens, the delay of other
 // answers, and the time until the goal was met again.
 //
-// Read failures.go (what is computed), compare.go (what it is compared with), then text.go (how it is printed) and
-// file.go.
+// Read failures.go (the computed values), compare.go (the comparison with a replay without faults), then text.go (the
+// printed text) and file.go.
 package failures
 
 import (

@@ -8,12 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Book follows the passes of a run and keeps the ledger of every request. It
-// observes a replay.
+// Book keeps the ledger of every request of a run. It observes a replay.
 //
-// The cost of a pass is not noted request by request: each worker counts the ms of prefill that it has done. The wait
-// of a request is what was added while it had a place. So a pass costs as much as it has admissions, prompts and first
-// and last tokens.
+// The book does not add the time of a pass to each request. Each worker counts its total prefill time in ms, and a
+// request takes the increase while it had a seat. So the work per pass depends only on its admissions, prompts, and
+// first and last tokens.
 type Book struct {
 	engines  []*Engine                   // by stage: one, or prefill and decode
 	mixed    []*Engine                   // by worker of the first stage, if they differ; the last engine is for all further workers

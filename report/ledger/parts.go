@@ -1,9 +1,8 @@
-// Package ledger accounts for the time of each request. Every ms from its
-// arrival to its last token is in exactly one of nine parts, so that the parts
-// sum to its end-to-end latency; docs/explain.md defines them.
+// Package ledger divides the time of each request. Every ms from its arrival to its last token is in exactly one of
+// nine parts, so that the parts sum to its end-to-end latency. docs/explain.md defines the parts.
 //
-// Read parts.go, then book.go (which follows the passes of a run), alone.go (what a token would take alone in an
-// engine), work.go (which requests computed prompts when).
+// Read parts.go, then book.go (which observes the passes of a run), alone.go (the time of tokens on an otherwise idle
+// engine), work.go (the passes that computed each prompt).
 package ledger
 
 // Part is a part of a request's time.

@@ -1,8 +1,8 @@
-// Package limits shows the bounds of the latencies of a run: the parts of the time of its slowest requests, and the
-// content of its longest gaps between tokens.
+// Package limits finds the causes that limit the latencies of a run: the parts of the time of its slowest requests,
+// and the contents of its longest gaps between tokens.
 //
-// Read limits.go (what is found for an objective), then watch.go (the kept part of a run), queue.go (what requests in an
-// engine's queue wait for), gaps.go.
+// Read limits.go (the limits of an objective), then watch.go (the recorded part of a run), queue.go (the reasons of
+// waits in an engine's queue), gaps.go.
 package limits
 
 import (

@@ -1,12 +1,10 @@
-// Package parquet writes and reads the Parquet files of a run: flat columns,
-// each of which may be optional or hold lists.
+// Package parquet writes and reads the Parquet files of a run: flat columns, which may be optional or contain lists.
 //
-// It stands on the encodings, the metadata and the Thrift of parquet-go, without that library's package of rows and
-// schemas. That library imports Protocol Buffers, geometry and, through Brotli, a web server, which would be
-// initialised at the start of every command. Its tests hold the files to be the same, byte by byte.
+// It uses the encodings, the metadata and the Thrift of parquet-go, but not its package of rows and schemas. That
+// package imports Protocol Buffers, geometry and, through Brotli, a web server, which every command would initialise
+// at its start. Tests check that the files of both are equal, byte for byte.
 //
-// Read parquet.go, then values.go, chunk.go and write.go; read.go, and rows.go for
-// files of structs.
+// Read parquet.go, then values.go, chunk.go and write.go; read.go, and rows.go for files of structs.
 package parquet
 
 import (

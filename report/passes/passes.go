@@ -1,7 +1,6 @@
-// Package passes is every forward pass of a run, and where the passes of two
-// runs part.
+// Package passes records every forward pass of a run, and finds the first different pass of two runs.
 //
-// Read passes.go (what is kept and how it is gathered), then parting.go.
+// Read passes.go (the records), then parting.go (the comparison).
 package passes
 
 import (

@@ -1,7 +1,7 @@
-// Package relay lets observers of a replay work on a separate goroutine, so that they do not delay the replay. The
-// replay itself stays on one.
+// Package relay lets observers of a replay run on a separate goroutine, so that they do not delay the replay. The
+// replay itself runs on one goroutine.
 //
-// Read relay.go, then batch.go (how what is shown is kept until it is read).
+// Read relay.go, then batch.go (the buffered calls).
 package relay
 
 import (
@@ -14,11 +14,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Relay observes a replay and shows another observer the same, in the same
-// order, a little later.
+// Relay observes a replay and passes all calls to another observer, in the same order, a little later.
 //
-// Of requests it shows everything but the prompt. Of passes it does not show
-// KV.
+// It omits the prompts of requests, and the field KV of passes.
 type Relay struct {
 	to     harness.Observer
 	sink   collector.Sink // for requests that are folded; nil: none are

@@ -8,11 +8,11 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// decoding follows the requests that decode on one worker, to find the longest time between two tokens of each. A
-// request gains a token in every pass since its first, except passes in which it is left out or has lost its place. The
-// pass that gives it its next token then shows how long it was without one, which is at least as long as each of the
-// passes in between. So the longest time of all is that of the longest pass from the first token to the last, which is
-// looked up when the request ends, or a time that a pass carries.
+// decoding finds the longest time between two tokens of each request that decodes on one worker. A request gets a
+// token in every pass after its first token, except in passes that leave it out or in which it is preempted. The pass
+// with its next token then has the complete time without a token, which is at least the duration of each pass in
+// between. So the longest time is the maximum of the longest pass between first and last token, which is looked up at
+// the end of the request, and the times that passes report.
 type decoding struct {
 	seen   *sliding.List[sight]
 	inside int    // requests that decode on this worker

@@ -8,8 +8,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Recorder watches a replay and records facts that the collector does not have: the router's decision, preemptions, the
-// stages of a disaggregated replay, and the longest time between two tokens (see gaps.go).
+// Recorder records facts that the collector does not have: the router's decision, preemptions, the stages of a
+// disaggregated replay, and the longest time between two tokens (see gaps.go).
 //
 // It is an observer of a replay (harness.Observer).
 type Recorder struct {

@@ -1,12 +1,10 @@
-// Package requests is the per-request file of a run: a row for each request,
-// with when things happened to it, how long they took and why it went where it
-// went. The file is JSON lines, CSV or Parquet; all three hold the same columns
-// and read back to the same bits.
+// Package requests writes and reads the per-request file of a run. A row has the times of a request, their durations,
+// and the routing decision. The file is JSON lines, CSV, Parquet or Arrow; all formats have the same columns and the
+// same bits.
 //
-// Read row.go and columns.go (what a row holds), collect.go (where it comes
-// from), stream.go (from requests that are not kept), recorder.go (what only an observer of the run sees), then file.go with
-// text.go and parquet.go; parts.go has them all made on all
-// cores.
+// Read row.go and columns.go (the content of a row), collect.go (its sources), stream.go (for requests that are not
+// kept), recorder.go (the data that only an observer of the run gets), then file.go with text.go and parquet.go;
+// parts.go distributes the work over all cores.
 package requests
 
 import (

@@ -1,8 +1,7 @@
-// Package rundir is the directory that a run leaves: its report, its requests,
-// and what it was made of.
+// Package rundir writes and reads the directory of a run: its report, its requests, and its inputs and settings.
 //
-// Read run.go (what is in it), settings.go and digest.go (what identifies a
-// run), write.go (how it appears as a whole), group.go (several together), verify.go (how it is checked).
+// Read run.go (the files), settings.go and digest.go (the identity of a run), write.go (how a directory appears when
+// it is complete), group.go (several directories), verify.go (the checks).
 package rundir
 
 import (

@@ -1,8 +1,8 @@
-// Package scaling reports the cost of each act of an autoscaler. It covers the requests that came while the added
+// Package scaling reports the cost of each action of an autoscaler. It covers the requests that arrived while added
 // workers were starting, or after workers were removed. It compares them with the same requests of a replay with the
-// most workers all along.
+// maximum number of workers from the start.
 //
-// Read scaling.go (what is computed), then text.go (how it is printed) and file.go.
+// Read scaling.go (the computed values), then text.go (the printed text) and file.go.
 package scaling
 
 import (

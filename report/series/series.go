@@ -1,8 +1,7 @@
-// Package series follows a replay over time in a few hundred bins: arrivals, tokens, the state of each worker and the
-// use of its cache. It does not need to know how long the replay will be, and takes no more room for a long one.
+// Package series records a replay over time in a few hundred bins: arrivals, tokens, the state of each worker and the
+// use of its cache. The length of the replay need not be known in advance, and a long replay takes no more memory.
 //
-// Read series.go (what is counted), bins.go (how bins grow), histogram.go, then
-// file.go (what is kept).
+// Read series.go (the counted values), bins.go (how bins grow), histogram.go, then file.go (the stored form).
 package series
 
 import (

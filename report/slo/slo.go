@@ -1,8 +1,8 @@
-// Package slo judges a run by objectives: limits on the times of each request,
-// and on percentiles over all of them.
+// Package slo checks a run against objectives: limits on the times of each request, and on percentiles over all
+// requests.
 //
-// Read slo.go (what an objective is), then judge.go, class.go (of one class of requests),
-// read.go (of a report that was kept).
+// Read slo.go (the syntax of objectives), then judge.go, class.go (objectives of one class of requests), read.go
+// (objectives in a stored report).
 package slo
 
 import (

@@ -1,5 +1,5 @@
-// Package summary writes a report in the forms of other tools: as the result files of load generators, and as a table
-// in Markdown.
+// Package summary writes a report in the forms of other tools: the result files of load generators, OpenMetrics, and
+// a Markdown table.
 //
 // Read summary.go, then tools.go (the names of other tools) and markdown.go.
 package summary

@@ -1,7 +1,7 @@
-// Package tasks reports how long the tasks of a run took, and along which requests: the critical path of each.
-// docs/explain.md defines both.
+// Package tasks reports the latency of the tasks of a run, and the critical path of each task. docs/explain.md
+// defines both.
 //
-// Read tasks.go, then path.go and text.go; file.go keeps them in a run directory.
+// Read tasks.go, then path.go and text.go; file.go stores them in a run directory.
 package tasks
 
 import (

@@ -1,8 +1,8 @@
-// Package timeline writes a replay as a trace of events for Perfetto and Chrome (the JSON trace event format), while it
-// runs.
+// Package timeline writes a replay as a trace of events for Perfetto and Chrome (the JSON trace event format), while
+// it runs.
 //
-// Read timeline.go (what is shown), lane.go (the requests' own lanes and the
-// arrows), marks.go (faults and autoscalers), then json.go (how events are written).
+// Read timeline.go (the shown events), lane.go (the lanes of requests, and the arrows), marks.go (faults and
+// autoscalers), then json.go (the encoding of events).
 package timeline
 
 import (

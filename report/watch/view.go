@@ -1,5 +1,5 @@
-// Package watch reads a replay while it runs: its time, its progress, and the state of each worker. A View counts, and
-// makes frames for a terminal or lines for a log; a Screen draws frames in place.
+// Package watch shows a replay while it runs: its time, its progress, and the state of each worker. A View counts
+// events, and makes frames for a terminal or lines for a log. A Screen draws frames in place.
 //
 // Read view.go, rate.go, frame.go, then screen.go.
 package watch

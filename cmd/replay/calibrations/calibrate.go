@@ -1,4 +1,5 @@
-// Package calibrations holds the commands that fit pass times to a real server, and hold replays to it.
+// Package calibrations holds the commands calibrate, which fits pass times to a real server, and validate, which
+// compares replays with a real server.
 //
 // Read calibrate.go, then validate.go with sides.go; warmup.go is a flag of both.
 package calibrations

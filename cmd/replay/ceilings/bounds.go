@@ -1,4 +1,4 @@
-// Package ceilings has the command that compares policies with a ceiling for all policies.
+// Package ceilings holds the command bounds, which compares router policies with a ceiling for all policies.
 //
 // Read bounds.go, then staleness.go.
 package ceilings

@@ -603,9 +603,8 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 // sharedName is the name of the objective value for per-request limits.
 const sharedName = "requests that meet theirs"
 
-// measureOf returns the values of a replay that a plan needs.
-//
-// The error is why no cluster meets an objective: too many requests are rejected.
+// measureOf returns the values of a replay that a plan needs. It returns an error if no cluster can meet an
+// objective, because too many requests are rejected.
 func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) (plan.Measure, error) {
 	report, objectives := result.Report, f.slo.All
 	single := slices.ContainsFunc(objectives, func(o slo.Objective) bool { return o.Statistic == "" })

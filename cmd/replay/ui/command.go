@@ -1,7 +1,7 @@
-// Package ui is the command that shows replays in the browser: it serves one page
-// on the loopback address alone, which asks a session of explore for runs.
+// Package ui holds the command ui. It serves one page, only on the loopback address. The page requests runs from a
+// session of package explore.
 //
-// Read command.go, then server.go (which requests are answered, and how) and plan.go (the search for a cluster).
+// Read command.go, then server.go (the requests and their answers) and plan.go (the search for a cluster).
 package ui
 
 import (

@@ -1,8 +1,9 @@
-// Command pictures draws the pictures of docs/concepts from replays of the small traces next to them:
+// Command pictures draws the pictures of docs/concepts from replays of the small traces in that folder:
 //
 //	go generate ./docs/...
 //
-// Read main.go (which replays), record.go (the kept part of one), passes.go, pools.go and routing.go (a picture each), svg.go.
+// Read main.go (the replays), record.go (the recorded events), passes.go, pools.go and routing.go (one picture each),
+// svg.go.
 package main
 
 import (

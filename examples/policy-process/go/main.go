@@ -1,5 +1,5 @@
-// This program is a router policy that replay asks line by line, in the order of llm-d's picker: cached prefix 3, free
-// KV cache 2, short queue 2, each score from 0 to 1.
+// This program is a router policy in a separate process. It scores workers like the picker of llm-d, with the weights 3
+// for cached prefix, 2 for free KV cache and 2 for a short queue, each score from 0 to 1.
 //
 //	go build -o bin/picker ./examples/policy-process/go
 //	replay trace TRACE --workers 8 --policy-process bin/picker

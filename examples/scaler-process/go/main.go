@@ -1,5 +1,5 @@
-// This program is an autoscaler that replay asks line by line, and decides as Kubernetes' HorizontalPodAutoscaler does: 8
-// requests in flight on each worker, down at once to the most that was wanted in the last minute.
+// This program is an autoscaler in a separate process. It decides like the HorizontalPodAutoscaler of Kubernetes: the target
+// is 8 requests in flight per worker. It scales down to the maximum recommendation of the last minute.
 //
 //	go build -o bin/scaler ./examples/scaler-process/go
 //	replay trace TRACE --autoscale examples/scaler-process/go/process.yaml
