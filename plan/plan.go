@@ -13,8 +13,7 @@ import (
 type Config struct {
 	Run      Run
 	Variants []Variant // the settings to choose from, at least 1
-	// maximum number of workers, at least 1 (2 for two pools)
-	// pools).
+	// Most is the maximum number of workers, at least 1 (2 for two pools).
 	Most      int
 	Precision float64 // of the highest load, relative, > 0
 	Resamples int     // number of resamples for error bars; 0: none
@@ -372,7 +371,7 @@ func (s *search) measureNeighbours(ctx context.Context, a *Answer) error {
 	return nil
 }
 
-// countOthers counts the smaller clusters that were run and miss, and lists the larger ones.
+// countOthers counts the smaller clusters that were run and miss, and lists the larger clusters.
 func (s *search) countOthers(a *Answer) {
 	size := a.Shape.Size()
 	for _, q := range s.bench.order {
