@@ -21,7 +21,7 @@ func TestDryRun(t *testing.T) {
 		"pauses.py": "engine: pauses: 1",
 	} {
 		out, err := exec.Command(python, script, "--help").CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "--fake FILE") || !strings.Contains(string(out), "It needs a GPU") {
+		if err != nil || !strings.Contains(string(out), "--fake FILE") || !strings.Contains(string(out), "Requires a GPU") {
 			t.Errorf("%s --help: %v\n%s", script, err, out)
 		}
 		out, err = exec.Command(python, script, "--fake", "fake.py", "--replay", replay).CombinedOutput()
