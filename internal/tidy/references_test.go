@@ -91,10 +91,11 @@ func readHeadings(t *testing.T, name string) (headings, anchors map[string]bool)
 	return headings, anchors
 }
 
-// readRules returns the numbers of the rules of a document. A rule is a list item that begins with its number.
+// readRules returns the numbers of the rules of a document. A rule is a list item or a table row that begins with its
+// number.
 func readRules(t *testing.T, name string) (numbers []string) {
 	t.Helper()
-	for _, m := range regexp.MustCompile(`(?m)^- \*\*([0-9]+\.[0-9]+)\*\* `).FindAllStringSubmatch(readFile(t, name), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^[-|] \*\*([0-9]+\.[0-9]+)\*\* `).FindAllStringSubmatch(readFile(t, name), -1) {
 		numbers = append(numbers, m[1])
 	}
 	return numbers
@@ -118,7 +119,7 @@ func TestRulesAreNumbered(t *testing.T) {
 			if strings.HasPrefix(line, "##") {
 				begins = true
 			}
-			if !strings.HasPrefix(line, "- **") || !number.MatchString(line[:min(len(line), 10)]) {
+			if !strings.HasPrefix(line, "- **") && !strings.HasPrefix(line, "| **") || !number.MatchString(line[:min(len(line), 10)]) {
 				continue
 			}
 			if begins {
