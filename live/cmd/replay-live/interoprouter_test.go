@@ -70,6 +70,12 @@ func peerRouter(t *testing.T, requests, events string) {
 
 	late := routed{t, c.startPeerFront(requests, "kv", "ours", "DYN_EVENT_PLANE="+events), f.workers}
 	time.Sleep(settling) // the new frontend queries the workers when it finds them
+	// Release 1.2.1 counts no blocks of a request for a worker that it has never used.
+	used := late.hold(prompt(900, 1))
+	if w := late.ask(prompt(901, 1)); w == used.worker {
+		t.Fatalf("a frontend that came later: the idle worker was not asked: %d", w)
+	}
+	used.end()
 	for i := 1; i <= 2; i++ {
 		busy := late.hold(prompt(10*i+1, 5))
 		if w := late.ask(prompt(10*i, 7)); busy.worker != other || w != other {
@@ -125,7 +131,7 @@ type holding struct {
 	worker int
 }
 
-// hold starts a long request and waits until a worker has received it.
+// hold starts a long request and waits for its first token.
 func (f *routed) hold(prompt string) holding {
 	f.t.Helper()
 	before := f.counted()
@@ -136,16 +142,24 @@ func (f *routed) hold(prompt string) holding {
 		f.t.Fatal(err)
 	}
 	rq.Header.Set("Content-Type", "application/json")
-	ended := make(chan struct{})
+	began, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		if r, err := http.DefaultClient.Do(rq); err == nil {
-			_, _ = io.Copy(io.Discard, r.Body) // ends when the request is cancelled
+			_, _ = io.CopyN(io.Discard, r.Body, 1)
+			close(began)
+			_, _ = io.Copy(io.Discard, r.Body) // until the request is cancelled
 			r.Body.Close()
 		}
 	}()
 	f.t.Cleanup(func() { cancel(); <-ended })
-	return holding{f, cancel, f.askedSince(before)}
+	h := holding{f, cancel, f.askedSince(before)}
+	select {
+	case <-began: // before its first token, the router counts the prompt as not computed
+	case <-ended:
+		f.t.Fatal("the request ended before its first token")
+	}
+	return h
 }
 
 // end cancels the request and waits until the worker has released it.
