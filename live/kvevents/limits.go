@@ -15,11 +15,9 @@ type Limits struct {
 	Rate int
 }
 
-// Fixed limits of the memory for a publisher, in addition to its blocks.
-const (
-	mostCaches = 1024 // ranks and memories in its events
-	mostGroups = 4096 // groups of caches in its events
-)
+// mostCaches is the maximum number of ranks and memories in the events of a publisher. It limits memory, in addition to
+// the limit of blocks.
+const mostCaches = 1024
 
 func (l Limits) withDefaults() Limits {
 	if l.Blocks <= 0 {
@@ -64,7 +62,7 @@ func (a *allowance) spend(n, rate int, now time.Time) error {
 	}
 	a.at = now
 	if a.left -= float64(n); a.left < 0 {
-		return &LimitError{"rate", fmt.Sprintf("it tells of more than %d blocks and events a second", rate)}
+		return &LimitError{"rate", fmt.Sprintf("its events have more than %d blocks and events a second", rate)}
 	}
 	return nil
 }
@@ -90,15 +88,15 @@ func (s *Subscriber) checkChanges(changes []Change, replacing bool) error {
 	for c := range caches { // the order is irrelevant for a set
 		s.caches[c] = struct{}{}
 	}
-	if len(s.caches) > mostCaches || len(s.normal.kinds) > mostGroups {
-		return &LimitError{"caches", fmt.Sprintf("it speaks of more than %d ranks and memories, or %d groups", mostCaches, mostGroups)}
+	if len(s.caches) > mostCaches {
+		return &LimitError{"caches", fmt.Sprintf("its events have more than %d ranks and memories", mostCaches)}
 	}
 	known := 0
 	if k, ok := s.options.Sink.(sized); ok && !replacing && stored > 0 {
 		known = k.Size()
 	}
 	if known+stored > l.Blocks {
-		return &LimitError{"blocks", fmt.Sprintf("it tells of more than %d blocks", l.Blocks)}
+		return &LimitError{"blocks", fmt.Sprintf("its events have more than %d blocks", l.Blocks)}
 	}
 	return s.allowance.spend(told, l.Rate, time.Now())
 }

@@ -109,7 +109,7 @@ func (r *Rules) check() error {
 	var v formula.Value
 	switch {
 	case r.Want == "" && r.Up == "" && r.Down == "":
-		return fmt.Errorf("no rule, must be one as want: roundCeil(in_flight_total / 8), or up and down")
+		return fmt.Errorf("no rule, must be one, such as want: ceil(in_flight_total / 8), or up and down")
 	case r.Want != "" && (r.Up != "" || r.Down != ""):
 		return fmt.Errorf("the number of workers and up or down are mutually exclusive")
 	case r.UpBy < 1 || r.DownBy < 1 || !isTime(r.UpCooldown, 0) || !isTime(r.DownCooldown, 0):

@@ -59,7 +59,7 @@ func (r *release) makeInto(out string) error {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(out, sumsFile)); err != nil && len(entries) > 0 {
-		return fmt.Errorf("-out: %s holds something else than a release, must be a new folder, or one with a %s", out, sumsFile)
+		return fmt.Errorf("-out: %s has other files than a release: must be a new folder, or a folder with %s", out, sumsFile)
 	}
 	parent := filepath.Dir(filepath.Clean(out))
 	if err := os.MkdirAll(parent, 0o755); err != nil {

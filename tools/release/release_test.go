@@ -365,7 +365,7 @@ func TestRefusals(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(taken, "thesis.txt"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := new(release).makeInto(taken); err == nil || !strings.Contains(err.Error(), "holds something else than a release") || readText(t, taken, "thesis.txt") != "" {
+	if err := new(release).makeInto(taken); err == nil || !strings.Contains(err.Error(), "has other files than a release") || readText(t, taken, "thesis.txt") != "" {
 		t.Error(err)
 	}
 	if _, err := licenses.Join(map[string]string{"example.com/m v1": t.TempDir()}); err == nil || !strings.Contains(err.Error(), "example.com/m v1: no license") {

@@ -371,7 +371,7 @@ def drive(engine, rows, hasher, block, priority):
 
 
 def main():
-    p = argparse.ArgumentParser(prog="vllm-oracle VERSION")
+    p = argparse.ArgumentParser(prog="tools/vllmoracle/run VERSION")
     p.add_argument("workload")
     p.add_argument("--settings", default="{}")
     p.add_argument("--timing-profile", required=True)

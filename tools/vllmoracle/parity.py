@@ -1,7 +1,7 @@
 """Run random workloads through vLLM's scheduler and through replay, and print the differences.
 
-    vllm-oracle VERSION --parity 200 --replay BIN --out DIR [--seed N] [--only I] [--set JSON] [--shrink K]
-    vllm-oracle VERSION --parity 0 --replay BIN --out DIR --cases FILE
+    tools/vllmoracle/run VERSION --parity 200 --replay BIN --out DIR [--seed N] [--only I] [--set JSON] [--shrink K]
+    tools/vllmoracle/run VERSION --parity 0 --replay BIN --out DIR --cases FILE
 
 The files of a case that differs stay in DIR: case-I.jsonl, case-I.json (settings), timing-I.json, oracle-I/, replay-I.jsonl.
 The file cases.jsonl of this folder has one small case for each rule that has differed before.
@@ -27,7 +27,7 @@ from workload import read
 
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
-EXACT, CLOSE = 0.0, 1e-9  # tolerances of times: equal bits; equal except for rounding
+CLOSE = 1e-9  # tolerance of times that are equal except for rounding
 
 
 PROFILE = os.environ.get("VLLM_ORACLE_PROFILE", "vllm-0.19")  # the scheduler_profile of replay
@@ -329,18 +329,18 @@ def shrink(i, s, trace, rows, profile, a, budget=120):
 
 
 def parse():
-    p = argparse.ArgumentParser(prog="vllm-oracle VERSION --parity")
+    p = argparse.ArgumentParser(prog="tools/vllmoracle/run VERSION --parity")
     p.add_argument("count", type=int)
     p.add_argument("--replay", required=True)
     p.add_argument("--out", required=True)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--only", type=int, default=-1)
     p.add_argument("--set", default="{}")
-    p.add_argument("--shrink", type=int, default=0, help="how many cases that differ to make small")
-    p.add_argument("--keep", action="store_true", help="leave the cases that are equal, too")
-    p.add_argument("--show", action="store_true", help="print a line for every case")
-    p.add_argument("--record", help="a file to which small cases go with what vLLM did, a line each")
-    p.add_argument("--cases", help="cases to run first, a line each")
+    p.add_argument("--shrink", type=int, default=0, help="number of differing cases to reduce")
+    p.add_argument("--keep", action="store_true", help="also keep the files of equal cases")
+    p.add_argument("--show", action="store_true", help="print a line for each case")
+    p.add_argument("--record", help="file for small cases and their results in vLLM, one line per case")
+    p.add_argument("--cases", help="file of cases to run first, one line per case")
     return p.parse_args(sys.argv[1:])
 
 

@@ -108,7 +108,7 @@ func addPages(files map[string][]byte, cmd *cobra.Command, edition string) {
 	if cmd.Example != "" {
 		p.writeLine(".SH EXAMPLES\n.nf\n%s\n.fi", escapeText(cmd.Example))
 	}
-	p.writeLine(".SH EXIT STATUS\n0 is success, 1 is refused input or a run that failed, 2 is wrong usage. docs/exit\\-codes.md lists the remaining codes.")
+	p.writeLine(".SH EXIT STATUS\n0: success. 1: rejected input or a failed run. 2: wrong usage. docs/command\\-line.md lists all codes.")
 	p.writeSeeAlso(cmd)
 	files["man/"+name+".1"] = p.Bytes()
 	for _, c := range cmd.Commands() {
