@@ -76,7 +76,7 @@ type record struct {
 	RouterConfig *router.Config
 	Gateway      *GatewaySettings
 	Picker       *pickerFields
-	Text         *textFields
+	RouterPolicy *textFields
 	Process      *processFields
 }
 
@@ -92,7 +92,9 @@ func (p *Picker) Recorded() any {
 }
 
 // Recorded returns the name and the text.
-func (t *Text) Recorded() any { return record{Router: TextName.String(), Text: (*textFields)(t)} }
+func (t *Text) Recorded() any {
+	return record{Router: TextName.String(), RouterPolicy: (*textFields)(t)}
+}
 
 // Recorded returns the name and the program.
 func (p *Process) Recorded() any {

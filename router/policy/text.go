@@ -75,7 +75,7 @@ const (
 func TextPickers() []TextPicker { return []TextPicker{TakeHighest, DrawByScore, DrawAny, TakeInTurn} }
 
 // TextName is the name in reports of a router with a Text.
-const TextName Name = "text"
+const TextName Name = "router_policy"
 
 // text is the policy of a Text.
 type text struct {
