@@ -29,4 +29,4 @@ class RayExecutor(concurrent.futures.Executor):
 
 @functools.cache
 def remote(function: Callable[..., Any]) -> Any:
-    return ray.remote(max_retries=3)(function)
+    return ray.remote(max_retries=3, scheduling_strategy="SPREAD")(function)  # by default Ray fills one node first

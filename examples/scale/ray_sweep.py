@@ -13,7 +13,7 @@ from pathlib import Path
 import ray
 
 
-@ray.remote(max_retries=3)
+@ray.remote(max_retries=3, scheduling_strategy="SPREAD")
 def run_shard(grid: str, shard: int, shards: int) -> bytes:
     """Run a shard and return the content of its result file."""
     with tempfile.TemporaryDirectory() as folder:
