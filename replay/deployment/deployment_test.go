@@ -53,7 +53,7 @@ func TestWrite(t *testing.T) {
 	if err := Write(&out, "A deployment", Fill(Settings(), map[string]string{"gpu": "h100", "tp": "2"}, map[string]string{"max-num-seqs": "7"})); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# A deployment\n", "\ngpu: h100  ", "\ntp: 2  ", "\n# max-num-seqs: 7  ", "# requests a worker runs at once;"} {
+	for _, want := range []string{"# A deployment\n", "\ngpu: h100  ", "\ntp: 2  ", "\n# max-num-seqs: 7  ", "# maximum number of requests that run on a worker at once;"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -27,7 +27,7 @@ func exitCodes() []exitCode {
 		{ExitObjective, "`--slo-exit`: an objective is missed; `replay plan`: no cluster considered meets the objectives"},
 		{ExitBehaviour, "`replay check`: all budgets hold, and routing or scheduling changed; `replay verify`: a file differs from its record"},
 		{exitBroken, "a broken invariant: a bug in this program, please report it"},
-		{exitNoLive, "a command of `replay-live`, which is neither in the folder of `replay` nor on the path"},
+		{exitNoLive, "the command requires `replay-live`, which is neither in the folder of `replay` nor on the path"},
 		{ExitInterrupted, "interrupted (SIGINT)"},
 		{ExitTerminated, "terminated (SIGTERM)"},
 	}
