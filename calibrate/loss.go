@@ -33,7 +33,7 @@ func (x *metric) valueOf(r *measured.Request) float64 {
 	return (to - from) / over
 }
 
-// fewHeld is the largest share of requests held back before the server that a fit may leave out.
+// fewHeld is the maximum share of requests that a fit may ignore because they waited in front of the server.
 const fewHeld = 0.05
 
 // withoutHeld returns the chosen requests without the requests held back before the server, if these are few.

@@ -17,7 +17,7 @@ type turns struct {
 }
 
 func (t *turns) bindFlags(fs *flag.FlagSet) {
-	fs.StringVar(&t.path, "turns", "", "instead of all other checks a closed loop on an SGLang server: a `file` of JSON lines with isl, osl, ttft_ms, tpot_ms and e2e_ms, in order of completion")
+	fs.StringVar(&t.path, "turns", "", "replace all other checks by a closed loop on an SGLang server: a `file` of JSON lines with isl, osl, ttft_ms, tpot_ms and e2e_ms, in order of completion")
 	fs.StringVar(&t.hardware, "hardware", "", "its GPU and model, as gb300/kimi-k2.5?tp=4")
 	fs.IntVar(&t.inFlight, "in-flight", 1, "turns at once")
 	fs.IntVar(&t.page, "page", 1, "its --page-size")

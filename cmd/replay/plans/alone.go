@@ -82,7 +82,7 @@ func (f *planFlags) refuseHopeless(ctx context.Context, r *planRunner) (*hopeles
 }
 
 // refuseSearch returns the reason if no choice of a search meets the objectives with any number of workers, and
-// leaves the nearest choice in the runner. It returns nil if a choice may meet them.
+// leaves the nearest choice in the runner. refuseSearch returns nil if a choice may meet the objectives.
 func (f *planFlags) refuseSearch(ctx context.Context, r *planRunner) (*hopeless, error) {
 	order, kinds := []int(nil), map[string]bool{}
 	for _, first := range []bool{true, false} { // of each kind of choice
