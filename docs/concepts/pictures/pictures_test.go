@@ -55,7 +55,7 @@ func TestPageHasTheNumbersOfPictures(t *testing.T) {
 		fmt.Sprintf("Request 2 has %d,%03d tokens", long.input/1000, long.input%1000),
 		fmt.Sprintf("%d of its %d blocks of 64 tokens are cached", alike.overlap, alike.blocks), fmt.Sprintf("%d tokens are left to compute", alike.computed),
 		fmt.Sprintf("so %.0f ms for %d,%03d tokens", sent.got-sent.sent, sent.input/1000, sent.input%1000),
-		fmt.Sprintf("%d of %d blocks are cached, and two are computed", found.overlap, found.blocks),
+		fmt.Sprintf("where %d of %d blocks are cached. The worker computes the other two.", found.overlap, found.blocks),
 		fmt.Sprintf("round robin computes %d prompt tokens, the KV router %d", computedOf(r.routing[0]), computedOf(r.routing[1])),
 	} {
 		if !strings.Contains(said, w) {
