@@ -189,8 +189,8 @@ func computeResiduals(trials []*trial, f *fitted, u []float64) ([]float64, error
 	return all, nil
 }
 
-// sandwichSpreads returns the spreads of the parameters by the robust (sandwich) covariance. This covariance follows
-// from the effect of each parameter on the residuals, with one residual per request and metric.
+// sandwichSpreads returns the spreads of the parameters by the robust (sandwich) covariance. The robust covariance
+// follows from the effect of each parameter on the residuals, with one residual per request and metric.
 func sandwichSpreads(form Form, columns [][]float64, residuals []float64, requests int) []timing.Spread {
 	n := len(columns)
 	bread, meat := mat.NewSymDense(n, nil), mat.NewSymDense(n, nil)

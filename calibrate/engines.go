@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// engine is one of the engines of a server. Most servers have only one.
+// engine is one of the engines of a server. Most servers have only one engine.
 type engine struct {
 	core   scheduler.Core
 	vllm   *vllm.Core // the same engine; nil: core is not vLLM's

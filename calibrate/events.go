@@ -11,9 +11,9 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// These limits are for the test for lost KV events. shareContrast is the least error of a wrong replay in shares of
-// the generated tokens. timeContrast is this error in times per token, if shares are unknown. leftOver is the part of
-// the error that the correct replay may have.
+// shareContrast, timeContrast and leftOver are limits of the test for lost KV events. shareContrast is the least
+// error of a wrong replay in shares of the generated tokens. timeContrast is the least error in times per token, if
+// shares are unknown. leftOver is the part of the error that the correct replay may have.
 const (
 	shareContrast = 0.03
 	timeContrast  = 0.05
@@ -30,8 +30,8 @@ type routing struct {
 
 // FindEvents finds whether the router of the run received the KV events of its servers. FindEvents replays the run
 // with events and without them. Events count as lost if only the second replay explains the load of the servers or
-// the times per token. If neither replay is clearly better, the assumption in m stays. This assumption can come from
-// a profile of the same servers. FindEvents returns the replay that corresponds to the result.
+// the times per token. If neither replay is clearly better, the assumption in m stays. The assumption in m can come
+// from a profile of the same servers. FindEvents returns the replay that corresponds to the result.
 func (m *Measured) FindEvents(replay func(unheard bool) (*harness.Result, error)) (*harness.Result, error) {
 	var results [2]*harness.Result
 	for i, unheard := range []bool{false, true} {

@@ -34,8 +34,8 @@ const (
 	expertsField = "experts_s"
 )
 
-// isFree reports whether only the runs determine a parameter. This applies to times between client and server, and to
-// times that data sheets do not have.
+// isFree reports whether only the runs determine a parameter. Only the runs determine a time between client and
+// server, or a time that data sheets do not have.
 func (f *Form) isFree(name string) bool {
 	return isOfFrontEnd(name) || f.keeps && (name == passField || name == promptsField)
 }

@@ -21,8 +21,8 @@ import (
 // keptRuns returns the runs that TestAccuracyIsKept fits to and judges by. The runs come from a server that was
 // simulated once, with effects of real servers that no form of a fit has. The server's passes and the times to the
 // client scatter. Some passes stop for 20 ms, and in one minute everything is slower. `go test ./calibrate -run
-// TestAccuracyIsKept -args -measure-again` makes the runs again. This replaces the earlier results, so it can hide an
-// error in the simulation.
+// TestAccuracyIsKept -args -measure-again` makes the runs again. The flag -measure-again replaces the earlier
+// results, so it can hide an error in the simulation.
 func keptRuns() []keptRun {
 	return []keptRun{
 		{name: "rate-3", rate: 3, slowFrom: 60, slowTo: 110},

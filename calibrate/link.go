@@ -135,8 +135,8 @@ func differInSize(all []measured.Transfer) bool {
 	return most > (1+sameSize)*least
 }
 
-// fitLine returns the time in s per byte and the additional time per transfer. Both times are medians over transfers
-// or pairs of transfers, so single slow transfers have little influence.
+// fitLine returns the time in s per byte and the additional time per transfer. The time per byte and the additional
+// time are medians over transfers or pairs of transfers, so single slow transfers have little influence.
 func fitLine(all []measured.Transfer) (slope, latency float64) {
 	if stride := (len(all) + mostPairs - 1) / mostPairs; stride > 1 {
 		var some []measured.Transfer

@@ -33,8 +33,8 @@ func (s *search) newtonFromThree(from point) (best point) {
 }
 
 // descendNewton moves a point to a lower loss. descendNewton uses the effect of each parameter while the work of all
-// passes stays the same. This effect is smooth, but the loss itself is not. A changed schedule enters the next step
-// through its new simulation.
+// passes stays the same. The effect of a parameter is smooth, but the loss itself is not. A changed schedule enters
+// the next step through its new simulation.
 func (s *search) descendNewton(from point) point {
 	if s.isReferences() { // the reference's model has no recorded passes
 		return from

@@ -130,7 +130,8 @@ func (s *paceFit) searchAt(paces []float64, without int) *search {
 	return n
 }
 
-// findSlow returns the run that most likely has a slow server, and its pace. The run is -1 if no run clearly has one.
+// findSlow returns the run that most likely has a slow server, and its pace. The run is -1 if no run clearly has a
+// slow server.
 func (s *paceFit) findSlow() (best int, pace float64, err error) {
 	plain := s.searchAt(s.t.paces, -1)
 	usual := plain.descendNewton(point{u: s.f.u}).loss

@@ -7,8 +7,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// ledger records the work of the passes of a run by engine, and the engine of each request. These records show how
-// the times of requests change with the times of passes, if the work of every pass stays the same.
+// ledger records the work of the passes of a run by engine, and the engine of each request. The records of a ledger
+// show how the times of requests change with the times of passes, if the work of every pass stays the same.
 type ledger struct {
 	engines [][]stretch
 	of      []int // engine of each request

@@ -20,7 +20,7 @@ type Measured struct {
 	way   timing.Way // time between client and engine, from a profile
 	whole *Measured  // the run that this is the first part of; nil: this is a whole run
 	// RouterListens is true if the router uses the KV events it receives and only the run shows whether it received
-	// any. Unheard is true if it received none.
+	// any. Unheard is true if the router received no KV events.
 	RouterListens, Unheard bool
 }
 

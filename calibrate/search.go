@@ -240,8 +240,8 @@ const (
 )
 
 // fitTargets finds the parameters with which the simulated requests best match the chosen measured ones of each run.
-// fitTargets first descends for each form by the effects of parameters, then from the best form by trial. Finally, it
-// corrects the means.
+// fitTargets first descends for each form by the effects of parameters, then from the best form by trial. Finally,
+// fitTargets corrects the means.
 func fitTargets(ctx context.Context, sims []*Simulation, targets []*target) (fitted, error) {
 	s := newSearch(ctx, sims, targets)
 	f, err := s.findFit()

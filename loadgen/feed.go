@@ -38,9 +38,10 @@ func (m Mode) String() string {
 // Admission determines how requests are admitted to the cluster.
 type Admission struct {
 	Mode Mode
-	// MaxInFlight is the maximum number of requests in flight in concurrency mode, at least 1. Trace mode ignores it.
+	// MaxInFlight is the maximum number of requests in flight in concurrency mode, at least 1. Trace mode ignores
+	// MaxInFlight.
 	MaxInFlight int
-	// Speedup divides all times in trace mode. Speedup must be finite and > 0. Concurrency mode ignores it.
+	// Speedup divides all times in trace mode. Speedup must be finite and > 0. Concurrency mode ignores Speedup.
 	Speedup float64
 	// Stop is the time from which no request arrives, or 0. Requests that arrived earlier continue.
 	Stop sim.Time
@@ -49,7 +50,8 @@ type Admission struct {
 	Disaggregated bool
 }
 
-// NewFeed returns the feed for w. prompts has the prompts of w.Turns. If it is nil, SetPrompts must be called later.
+// NewFeed returns the feed for w. prompts has the prompts of w.Turns. If prompts is nil, SetPrompts must be called
+// later.
 func NewFeed(w *Workload, prompts *prompt.List, a Admission) (*Feed, error) {
 	checkPrompts(w, prompts)
 	if err := a.check(w); err != nil {
@@ -162,7 +164,7 @@ func (t *times) delayOf(d sim.Time) sim.Time {
 
 // requests creates the requests of a feed, in order of arrival.
 //
-// It does not keep references to requests. The memory of a request is reused after Reclaim.
+// requests keeps no references to the created requests. The memory of a request is reused after Reclaim.
 type requests struct {
 	w         *Workload
 	prompts   *prompt.List // nil: SetPrompts sets them later

@@ -15,7 +15,7 @@ type Graph struct {
 	// Turn i has the waits Waits[First[i]:First[i+1]].
 	First []int32
 	Waits []Wait
-	// Arrival is the arrival time in the trace, for turns that do not wait. NaN means that it is unknown.
+	// Arrival is the arrival time in the trace, for turns that do not wait. NaN means that the arrival is unknown.
 	Arrival []sim.Time
 }
 

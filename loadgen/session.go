@@ -282,6 +282,6 @@ func (f *Feed) Independent() bool { return f.flat && !f.closed }
 func (f *Feed) Reclaim(r *sim.Request) { f.requests.reclaimRequest(r) }
 
 // readyTurn is a turn that can be taken from the time Key. Turns at the same time are ordered by Tie, which is the
-// session. This order is total, because a session has at most one ready turn. In a graph, Tie is the rank of the
-// turn.
+// session. The order of ready turns is total, because a session has at most one ready turn. In a graph, Tie is the
+// rank of the turn.
 type readyTurn = heap.Item[sim.Time, int32, int32]

@@ -9,7 +9,7 @@ type bend struct {
 }
 
 // SetSpeedup changes the speed-up of sessions that start after now and of delays that begin after now. In concurrency
-// mode it has no effect.
+// mode SetSpeedup has no effect.
 func (f *Feed) SetSpeedup(now sim.Time, speedup float64) {
 	t := &f.times
 	if t.closed {

@@ -243,8 +243,8 @@ func (f *Feed) makeStreamed(in *Incoming, at sim.Time) *sim.Request {
 	return r
 }
 
-// endStreamed records that a request is no longer in flight. If it completed, the next turn of its session becomes
-// ready.
+// endStreamed records that a request is no longer in flight. If the request completed, the next turn of its session
+// becomes ready.
 func (f *Feed) endStreamed(id sim.RequestID, now sim.Time, completed bool) error {
 	s := f.streamed
 	x := s.open.Get(int(id))

@@ -22,14 +22,14 @@ import (
 
 // Workload is the input of a replay: sessions of turns.
 //
-// It does not change after its creation, so that several replays can use it concurrently.
+// A Workload does not change after its creation, so that several replays can use it concurrently.
 type Workload struct {
 	Name       string    // name of the file, or of the workload, in errors
 	TraceBlock int       // tokens per hash id; 0 if Synthetic
 	Sessions   []Session // in order of first appearance
 	Turns      []Turn    // in file order; turns of different sessions may be mixed
-	// Source returns the requests if they are not kept in Sessions and Turns. Such a workload can be replayed once
-	// and must be closed. nil means that all requests are kept.
+	// Source returns the requests if they are not kept in Sessions and Turns. A workload with a Source can be
+	// replayed once and must be closed. If Source is nil, all requests are kept.
 	Source Source
 	// Dropped has the counts of dropped rows. With a Source, use CountDropped.
 	Dropped Dropped
@@ -44,7 +44,7 @@ type Workload struct {
 	Rules []Class
 	judge *judge // applies the rules to requests of a Source; nil without rules
 	// Graph has the dependencies of turns if turns wait for more than the previous turn of their session. In this
-	// case sessions have no delays. Otherwise it is nil.
+	// case sessions have no delays. Without such turns Graph is nil.
 	Graph *Graph
 	// Rounds is the number of repetitions of the sessions, see Recycle. 0 means that they are not repeated.
 	Rounds int
@@ -52,7 +52,7 @@ type Workload struct {
 	Synthetic bool
 	// Renumbered reports that hash ids are numbered in file order, and have no meaning in other files.
 	Renumbered bool
-	// Untimed reports that the format has no arrival times. Such a workload requires closed loop.
+	// Untimed reports that the format has no arrival times. An untimed workload requires closed loop.
 	Untimed bool
 	// Sessional reports that the starts of sessions keep their offset: the first start is not shifted to 0.
 	Sessional bool
@@ -184,8 +184,8 @@ func (w *Workload) PlaceOf(turn int32) string {
 	return fmt.Sprintf("%s turn %d", w.SessionID(int(t.Session)), t.Index)
 }
 
-// manyTurns is the number of turns above which the garbage of reading a trace is collected immediately. This garbage
-// is up to a quarter of the memory of a replay of sessions.
+// manyTurns is the number of turns above which the garbage of reading a trace is collected immediately. The garbage
+// of reading a trace is up to a quarter of the memory of a replay of sessions.
 const manyTurns = 1 << 15
 
 // Intern adds all prompts of w to t. Intern returns the prompts by turn.

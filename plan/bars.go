@@ -15,7 +15,8 @@ type Bars struct {
 	Values    []Range // of each objective, with the answer's cluster
 	// SmallerMet is the number of resamples in which each cluster of Answer.Smaller meets.
 	SmallerMet []int
-	// Workers is the range of the smallest cluster, for one pool. It is nil for two pools, and for a given cluster.
+	// Workers is the range of the smallest cluster, for one pool. Workers is nil for two pools, and for a given
+	// cluster.
 	Workers *Range
 	// Load is the range of the highest load of the answer's cluster; nil if no resample has one.
 	Load *Range
@@ -171,7 +172,7 @@ func (c *Config) resampleCluster(ctx context.Context, b *bench, a *Answer, bars 
 	return nil
 }
 
-// fork returns a bench for one goroutine. It starts with the measures of b on a sample.
+// fork returns a bench for one goroutine. The new bench starts with the measures of b on a sample.
 func (b *bench) fork(sample int) *bench {
 	own := newBench(b.run, 1)
 	own.meter = b.meter

@@ -6,7 +6,7 @@ import (
 )
 
 // Between returns the sessions of a workload that begin at or after one time and before another time. The returned
-// workload begins at the first time. It may have no sessions.
+// workload begins at the first time. The returned workload may have no sessions.
 func Between(w *loadgen.Workload, from, to sim.Time) *loadgen.Workload {
 	var kept []int32
 	for i := range w.Sessions {

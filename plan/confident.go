@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/internal/stable"
 )
 
-// Confident is the smallest cluster that meets the objectives in the target share of
-// resamples. It may miss them on the workload as recorded.
+// Confident is the smallest cluster that meets the objectives in the target share of resamples. Confident may miss
+// the objectives on the workload as recorded.
 type Confident struct {
 	Share float64 // the target: of the resamples
 	Found bool
@@ -67,7 +67,7 @@ type targetSearch struct {
 	variant int
 	need    int // resamples in which a cluster must meet
 	// probes are the resamples that a cluster is run on first: the resamples that the answer's cluster missed by
-	// most. Their number is larger than the number of misses that a cluster may have.
+	// most. The number of probes is larger than the number of misses that a cluster may have.
 	probes []int
 }
 
@@ -90,8 +90,9 @@ func (s *targetSearch) chooseProbes(ctx context.Context, shape Shape, spare int)
 	return nil
 }
 
-// growPool searches the size of one pool, upwards and downwards from the minimum for the recorded workload. Then it
-// runs each smaller cluster until the cluster has missed too many resamples, since more workers may be worse.
+// growPool searches the size of one pool, upwards and downwards from the minimum for the recorded workload. Then
+// growPool runs each smaller cluster until the cluster has missed too many resamples, since more workers may be
+// worse.
 func (s *targetSearch) growPool(ctx context.Context, a *Answer, f *Confident) error {
 	if !a.Found { // there is no start size
 		n, err := findSmallest(ctx, s.Most, s.meetTarget)
@@ -224,8 +225,9 @@ func (s *targetSearch) measureOn(ctx context.Context, samples []int, shapes ...S
 }
 
 // checkCheaper runs every one-pool cluster that would be better than the best answer, until it has missed too many
-// resamples. If a cluster has not, it becomes the best. Afterwards no size of any variant is better than the best. If
-// no cluster meets the target, checkCheaper runs the exhaustive smallest sizes of each variant.
+// resamples. If a cluster has not missed too many resamples, it becomes the best. Afterwards no size of any variant
+// is better than the best. If no cluster meets the target, checkCheaper runs the exhaustive smallest sizes of each
+// variant.
 func (c *Config) checkCheaper(ctx context.Context, b *bench, p *Plan) error {
 	for again := c.seeksConfident(); again; {
 		again = false

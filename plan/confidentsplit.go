@@ -53,8 +53,8 @@ func (s *targetSearch) growPools(ctx context.Context, a *Answer, f *Confident) e
 	return nil
 }
 
-// tryNear sets at to the best split of a size near at. It returns the number of resamples in which this split meets;
-// 0 if it was not run on all, since it misses too many.
+// tryNear sets at to the best split of a size near at. tryNear returns the number of resamples in which this split
+// meets. The number is 0 if the split was not run on all resamples, because it misses too many.
 func (s *targetSearch) tryNear(ctx context.Context, at *Shape, size int) (met int, err error) {
 	shapes := listSplitsNear(*at, size)
 	v := &s.Variants[s.variant]

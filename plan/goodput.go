@@ -18,8 +18,8 @@ type ladder struct {
 // mostDoublings is the maximum distance of the highest load from the workload's load, in doublings and halvings.
 const mostDoublings = 12
 
-// wideLadder tries several loads at once, for a search that may use all cores. It doubles or halves the load, then
-// tries three loads in equal ratios.
+// wideLadder tries several loads at once, for a search that may use all cores. wideLadder doubles or halves the load,
+// then tries three loads in equal ratios.
 func wideLadder(precision float64) ladder {
 	return ladder{
 		precision: precision, steps: mostDoublings / 2,

@@ -106,7 +106,8 @@ func (c *Cell) Of(name string) string {
 	return ""
 }
 
-// Task is the stored form of a cell: all inputs that its result depends on. Its key identifies stored results.
+// Task is the stored form of a cell: all inputs that its result depends on. The key of a task identifies stored
+// results.
 type Task struct {
 	Settings []Setting `json:"settings"` // by name
 	// Files are the digests of the files that settings name, by setting.

@@ -10,9 +10,9 @@ import (
 
 // Grow returns a workload with factor times the sessions of w, in the same time. Each session occurs as often as the
 // integer part of factor; the fractional part adds sessions spread evenly in order of arrival. An added session is a
-// copy that arrives between its original and the next arrival, at a random time. It shares the hash ids with other
-// sessions that its original shares. A factor below 1 drops sessions, spread evenly. Sessions of w must not wait for
-// one another.
+// copy that arrives between its original and the next arrival, at a random time. An added session shares hash ids
+// with the same other sessions as its original. A factor below 1 drops sessions, spread evenly. Sessions of w must
+// not wait for one another.
 func Grow(w *loadgen.Workload, factor float64, seed uint64) *loadgen.Workload {
 	if factor == 1 {
 		return w

@@ -18,7 +18,7 @@ type Narrowing struct {
 	// Hard is the resample for clusters: a resample with long passes. A cluster that meets only on the recorded
 	// workload is no guide to a cluster that meets in most resamples.
 	Hard int
-	// Stop is called after each step of all variants. If it returns true, the rounds end with the results so far.
+	// Stop is called after each step of all variants. If Stop returns true, the rounds end with the results so far.
 	// Nil: never.
 	Stop func(replays int) bool
 	// Watch, if not nil, is called after each step of all variants.
@@ -99,7 +99,7 @@ func Narrow(ctx context.Context, c Narrowing) (*Narrowed, error) {
 // guessContender is the first estimate of the number of replays of a contender.
 const guessContender = 2
 
-// rank orders contenders by cost, then by room below the limits, then by the number of changes from defaults. It
+// rank orders contenders by cost, then by room below the limits, then by the number of changes from defaults. rank
 // keeps the best split of each variant, and records the other variants as left.
 func (n *narrower) rank(all []*contender, part int) []*contender {
 	stable.Sort(all, func(x, y *contender) int {

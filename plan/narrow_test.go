@@ -107,7 +107,7 @@ func TestNarrowRefuses(t *testing.T) {
 	}
 }
 
-// A stopped search returns the results so far. If no cluster meets, it returns the nearest cluster.
+// A stopped search returns the results so far. If no cluster meets, a stopped search returns the nearest cluster.
 func TestNarrowEnds(t *testing.T) {
 	m := newMade(rand.New(rand.NewPCG(3, 1)))
 	c := Narrowing{Config: Config{Run: m.run, Variants: m.variants, Most: 256, Cores: 2}, Keep: 2, Parts: []int{3, 0}, Stop: func(replays int) bool { return replays > 60 }}

@@ -61,8 +61,8 @@ type Variant struct {
 	// PricePerHour returns the price of a cluster with GPUs of different prices; nil: each GPU has Price.
 	PricePerHour func(Shape) float64
 	Refused      error // why it cannot run at all; nil: it can, as far as is known
-	// Kind is equal for variants that a search treats as alternatives: it keeps one of them. Package plan does not
-	// interpret it.
+	// Kind is equal for variants that a search treats as alternatives: the search keeps one of these variants.
+	// Package plan does not interpret Kind.
 	Kind string
 	// Single is equal for variants with equal clusters of one worker: a search replays one of them. "": equal to no
 	// other variant.
@@ -166,11 +166,11 @@ type Answer struct {
 	Highest, Beyond *Measure
 	// Bars are the error bars; nil without resamples.
 	Bars *Bars
-	// Confident is the smallest cluster that meets in the target share of resamples. It is nil if none was searched:
-	// for a given cluster, or without resamples.
+	// Confident is the smallest cluster that meets in the target share of resamples. Confident is nil if no cluster
+	// was searched: for a given cluster, or without resamples.
 	Confident *Confident
 	// Chances are the numbers of resamples in which clusters near Confident meet, by size. Only the best variant has
-	// them.
+	// Chances.
 	Chances      []Chance
 	ResamplesMet int // resamples in which a given cluster meets, when all variants are resampled
 }
@@ -186,7 +186,7 @@ func Find(ctx context.Context, c Config) (*Plan, error) {
 
 // Draft is a plan with known answers and further measurements to come.
 type Draft struct {
-	// Plan has the answers. Its Measures are the measures so far.
+	// Plan has the answers. The Measures of Plan are the measures so far.
 	Plan *Plan
 
 	config Config
@@ -232,8 +232,8 @@ func Begin(ctx context.Context, c Config) (*Draft, error) {
 	return &Draft{Plan: p, config: c, bench: b}, nil
 }
 
-// Finish measures the highest load of the best answer, and the front. It changes only these fields of the plan and,
-// at the end, Measures and Requests. The other fields can be read in the meantime.
+// Finish measures the highest load of the best answer, and the front. Finish changes only these fields of the plan
+// and, at the end, Measures and Requests. The other fields can be read in the meantime.
 func (d *Draft) Finish(ctx context.Context) error {
 	if err := d.config.measureAround(ctx, d.bench, d.Plan); err != nil {
 		return err
@@ -313,8 +313,8 @@ func (c *Config) finish(ctx context.Context, b *bench, a *Answer) (err error) {
 	return err
 }
 
-// meetsTarget reports whether a cluster of the answer meets in the target share of resamples. It returns the cluster
-// and the number of resamples in which it meets.
+// meetsTarget reports whether a cluster of the answer meets in the target share of resamples. meetsTarget returns the
+// cluster and the number of resamples in which it meets.
 func (c *Config) meetsTarget(a *Answer) (shape Shape, met int, ok bool) {
 	if f := a.Confident; f != nil {
 		return f.Shape, f.Met, f.Found

@@ -1,11 +1,11 @@
 // Package plan runs many replays for one result: the smallest cluster that meets objectives, the highest load of a
 // cluster, or a grid of settings.
 //
-// A plan knows neither flags nor reports. Its caller provides a function that runs one Point. Read point.go (the
-// input of a replay), batch.go (parallel replays), search.go (the smallest cluster of one pool and of two pools),
-// goodput.go (the highest load), resample.go (error bars), confident.go and confidentsplit.go (clusters that meet in
-// most resamples), pareto.go, plan.go (the complete plan). For grids read grid.go, sweep.go, results.go, repeat.go
-// (intervals).
+// A plan knows neither flags nor reports. The caller of a plan provides a function that runs one Point. Read point.go
+// (the input of a replay), batch.go (parallel replays), search.go (the smallest cluster of one pool and of two
+// pools), goodput.go (the highest load), resample.go (error bars), confident.go and confidentsplit.go (clusters that
+// meet in most resamples), pareto.go, plan.go (the complete plan). For grids read grid.go, sweep.go, results.go,
+// repeat.go (intervals).
 package plan
 
 import (
@@ -63,7 +63,7 @@ type Measure struct {
 	// Saturation is the state of the load, as in report/saturation; "" in closed loop.
 	Saturation string
 	// The values of objectives on ITL by the other definition: pooled gaps instead of means of requests, or the
-	// reverse. They are only for texts.
+	// reverse. The other definition is only for texts.
 	Others []Value
 
 	RequestsPerS      float64
@@ -99,5 +99,5 @@ func (v *Value) Excess() float64 {
 	return v.Value / v.Limit
 }
 
-// Run runs one point. It is called from several goroutines, and the same point gives the same measure.
+// Run runs one point. A Run is called from several goroutines, and the same point gives the same measure.
 type Run func(context.Context, Point) (Measure, error)

@@ -21,8 +21,8 @@ const nearBest = 1.3
 // A stretch ranks variants like the workload, but not exactly.
 const earlyMargin = 1.5
 
-// stuckAbove is the share of the excess over a limit that remains with twice the workers. Above it, more workers do
-// not help.
+// stuckAbove is the share of the excess over a limit that remains with twice the workers. Above this share, more
+// workers do not help.
 const stuckAbove = 0.97
 
 // overloaded is the Saturation of a cluster with a growing queue.
@@ -197,8 +197,8 @@ func (n *narrower) measureRound(ctx context.Context, all []*contender, part int)
 	return nil
 }
 
-// begin sets the first size of a contender. It is the size in the previous round or the size with the cost of the
-// best so far. After another variant of its kind it is the largest allowed size.
+// begin sets the first size of a contender. The first size is the size in the previous round or the size with the
+// cost of the best so far. After another variant of its kind, the first size is the largest allowed size.
 func (n *narrower) begin(x *contender, all []*contender) {
 	if x.share == openShare {
 		x.share = n.shareOf(x, all)

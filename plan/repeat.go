@@ -32,8 +32,8 @@ type Resampled struct {
 	Key     string   `json:"-"` // of the reports
 	Repeats int      `json:"repeats"`
 	Value   Interval `json:"value"`
-	// Change is the change from the first cell of the same trace that has a report, resample by resample. It is nil
-	// in that cell, and if fewer than two resamples have both values.
+	// Change is the change from the first cell of the same trace that has a report, resample by resample. Change is
+	// nil in the first cell, and if fewer than two resamples have both values.
 	Change  *Interval `json:"change,omitempty"`
 	Verdict string    `json:"verdict,omitempty"` // win, lose or tie, when there is a change
 }
@@ -41,11 +41,11 @@ type Resampled struct {
 // Interval is the mean of a value over resamples, with two 95 % intervals by Student's t.
 type Interval struct {
 	Mean float64 `json:"mean"`
-	// Confidence is the confidence interval of the mean over all possible resamples. Its width goes to 0 with the
-	// number of resamples.
+	// Confidence is the confidence interval of the mean over all possible resamples. The width of Confidence goes to
+	// 0 with the number of resamples.
 	Confidence Bounds `json:"confidence"`
-	// Prediction is the prediction interval of the value in one more resample. Its width goes to the spread of the
-	// values.
+	// Prediction is the prediction interval of the value in one more resample. The width of Prediction goes to the
+	// spread of the values.
 	Prediction Bounds `json:"prediction"`
 }
 
@@ -124,8 +124,8 @@ func (t *Results) addResamples(outcomes []Outcome) error {
 // traceSetting is the setting that names a cell's trace.
 const traceSetting = "trace"
 
-// compareResamples returns the result of a value in the resamples of a cell, compared with the first cell. It returns
-// nil if fewer than two resamples have the value.
+// compareResamples returns the result of a value in the resamples of a cell, compared with the first cell.
+// compareResamples returns nil if fewer than two resamples have the value.
 func compareResamples(key string, cell, first []map[string]json.RawMessage, isFirst bool) *Resampled {
 	var values, changes []float64
 	for k := range cell {

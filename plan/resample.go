@@ -94,9 +94,9 @@ func (r *Resampler) addWaits(o *loadgen.Workload, task int32) {
 	}
 }
 
-// drawStarts returns arrival times. It draws the gaps of the workload in stretches of about the square root of their
-// number. A workload with equal gaps is synthetic, not recorded: its gaps are drawn from an exponential distribution
-// with the same mean.
+// drawStarts returns arrival times. drawStarts draws the gaps of the workload in stretches of about the square root
+// of their number. A workload with equal gaps is synthetic, not recorded: its gaps are drawn from an exponential
+// distribution with the same mean.
 func (r *Resampler) drawStarts(rand *rand.Rand) []sim.Time {
 	at := func(i int) sim.Time { return r.w.Sessions[r.order[i]].Arrival }
 	n := len(r.order)

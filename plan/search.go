@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// probes is the number of sizes that are tried at once. It is a constant, so that the same clusters are run on any
-// number of cores.
+// probes is the number of sizes that are tried at once. probes is a constant, so that the same clusters are run on
+// any number of cores.
 const probes = 4
 
 // exhaustive is the maximum number of smaller clusters that are all run, too. More workers may be worse if requests
@@ -68,8 +68,8 @@ func (met whichMeet) bracketSize(ctx context.Context, most int) (low, high int, 
 	return low, 0, nil
 }
 
-// narrowSize returns the smallest size that meets between low, which misses, and high, which meets. It tries count
-// sizes at once.
+// narrowSize returns the smallest size that meets between low, which misses, and high, which meets. narrowSize tries
+// count sizes at once.
 func (met whichMeet) narrowSize(ctx context.Context, low, high, count int) (int, error) {
 	for high-low > 1 {
 		sizes := spreadBetween(low, high, count)
@@ -103,8 +103,8 @@ func spreadBetween(low, high, count int) []int {
 	return all
 }
 
-// checkBelow runs the clusters smaller than n that were not run, only the nearest if there are many. It returns the
-// smallest that meets.
+// checkBelow runs the clusters smaller than n that were not run, only the nearest if there are many. checkBelow
+// returns the smallest cluster that meets.
 func (met whichMeet) checkBelow(ctx context.Context, n, count int) (int, error) {
 	var sizes []int
 	for size := max(1, n-count); size < n; size++ {
@@ -120,8 +120,8 @@ func (met whichMeet) checkBelow(ctx context.Context, n, count int) (int, error) 
 	return n, nil
 }
 
-// findNear returns the smallest size that meets, by a search in growing steps from guess, one size at a time. It
-// returns most if no size meets.
+// findNear returns the smallest size that meets, by a search in growing steps from guess, one size at a time.
+// findNear returns most if no size meets.
 func (met whichMeet) findNear(ctx context.Context, guess, most int) (int, error) {
 	low, high, err := met.bracketNear(ctx, guess, most)
 	if err != nil {

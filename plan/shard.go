@@ -47,8 +47,8 @@ func NewPart(s Shard, program string, g *Grid, keys []string) *Part {
 	return p
 }
 
-// OpenPart opens or creates the file of a shard. The journal contains the reports in the file. It also stores cells
-// without a report.
+// OpenPart opens or creates the file of a shard. The journal contains the reports in the file. The journal also
+// stores cells without a report.
 func OpenPart(path string, p *Part) (*Journal, error) {
 	head, err := json.Marshal(p)
 	if err != nil {
@@ -57,8 +57,8 @@ func OpenPart(path string, p *Part) (*Journal, error) {
 	return openJournal(path, append(head, '\n'))
 }
 
-// MergeParts reads the files of all shards of a sweep. It returns the grid and the outcomes of its cells, in grid
-// order.
+// MergeParts reads the files of all shards of a sweep. MergeParts returns the grid and the outcomes of its cells, in
+// grid order.
 func MergeParts(paths []string) (*Grid, []Outcome, error) {
 	var first *Part
 	var outcomes []Outcome

@@ -13,8 +13,8 @@ import (
 const leastStretch = 200
 
 // Stretch returns the busiest part of a workload: the sessions that begin in the time span of 1/2^part of its time in
-// which the most tokens are requested. It returns w itself for part 0, if a part would have too few sessions, or if
-// sessions wait for each other or are not kept in memory.
+// which the most tokens are requested. Stretch returns w itself for part 0, if a part would have too few sessions, or
+// if sessions wait for each other or are not kept in memory.
 func Stretch(w *loadgen.Workload, part int) *loadgen.Workload {
 	if part == 0 || w.Source != nil || w.Graph != nil || len(w.Sessions)>>part < leastStretch {
 		return w

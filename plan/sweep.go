@@ -20,8 +20,8 @@ type Outcome struct {
 	Reason string          `json:"reason,omitempty"`
 }
 
-// RunCell replays one cell and returns its report, a JSON object. It is called from several goroutines, and cells are
-// independent.
+// RunCell replays one cell and returns its report, a JSON object. A RunCell is called from several goroutines, and
+// cells are independent.
 type RunCell func(context.Context, *Cell) (json.RawMessage, error)
 
 // Sweep is a grid with the function that runs its cells.
@@ -36,7 +36,7 @@ type Sweep struct {
 	Progress func(done int)
 }
 
-// Do runs all cells that are not in the journal. It returns the outcomes in grid order, and the number of cells that
+// Do runs all cells that are not in the journal. Do returns the outcomes in grid order, and the number of cells that
 // it ran. A failed cell does not stop the other cells.
 func (s *Sweep) Do(ctx context.Context) (outcomes []Outcome, ran int, err error) {
 	outcomes = make([]Outcome, len(s.Cells))
@@ -81,7 +81,7 @@ type Journal struct {
 	reports map[string]json.RawMessage
 }
 
-// OpenJournal opens or creates a journal. It drops an incomplete last line.
+// OpenJournal opens or creates a journal. OpenJournal drops an incomplete last line.
 func OpenJournal(path string) (*Journal, error) { return openJournal(path, nil) }
 
 // openJournal opens or creates a journal with the first line head.

@@ -6,7 +6,7 @@
 //
 // # Stability
 //
-// This package is the API for programs, and all its names are stable by the rules of Semantic Versioning. From
+// Package replay is the API for programs, and all its names are stable by the rules of Semantic Versioning. From
 // version 1.0.0 on, programs that use it or the names in docs/api.md continue to build within a major version. All
 // other names and packages of the module are not stable. No version has been released so far.
 //

@@ -44,7 +44,7 @@ type Streams struct {
 	// of many requests are freed after the start.
 	Once bool
 	// Threads is the maximum number of goroutines that read the trace or simulate; 0: 1. The result does not depend
-	// on it. Only the logical clock uses Threads for the simulation.
+	// on Threads. Only the logical clock uses Threads for the simulation.
 	Threads int
 	// Scaler, if not nil, replaces the Kind of the Spec's Autoscale and AutoscaleDecode. The other fields of
 	// Autoscale and AutoscaleDecode also apply: the signals of the scaler and the startup of workers.

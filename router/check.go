@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// withWeight applies the deprecated overlap_score_weight. This key was the weight of prefill blocks, and 0 also
-// disabled caches.
+// withWeight applies the deprecated overlap_score_weight. overlap_score_weight was the weight of prefill blocks, and
+// 0 also disabled caches.
 func (c Config) withWeight() Config {
 	if c.weight == nil {
 		return c

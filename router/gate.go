@@ -26,9 +26,9 @@ const Lag sim.Time = 100
 // released first, then the earliest arrival.
 //
 // By metrics, saturation is the mean over the workers of a maximum: waiting requests divided by Queue, or KV usage
-// divided by KV. If Requests or Tokens is set, saturation is computed from the requests that were sent. This
-// saturation is the mean over the workers of their requests divided by Requests, or of their tokens divided by
-// Tokens. If both Requests and Tokens are set, saturation is the mean of the larger quotient.
+// divided by KV. If Requests or Tokens is set, saturation is computed from the requests that were sent. Saturation
+// from sent requests is the mean over the workers of their requests divided by Requests, or of their tokens divided
+// by Tokens. If both Requests and Tokens are set, saturation is the mean of the larger quotient.
 type Gate struct {
 	Queue float64  // requests, > 0
 	KV    float64  // share of KV blocks, > 0

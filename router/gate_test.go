@@ -84,8 +84,8 @@ func TestGate(t *testing.T) {
 	g.want(0, 1, 3, 4, 2, 5) // all workers are idle and will not report again
 }
 
-// TestSaturated checks that half of the queue and half of the cache do not saturate a worker. One saturated worker of
-// two does not close the gate either.
+// TestSaturated checks that half of the queue and half of the cache do not saturate a worker. A gate also stays open
+// if one of two workers is saturated.
 func TestSaturated(t *testing.T) {
 	d := New(Options{Policy: first{}, Workers: 2})
 	for i, c := range []struct {

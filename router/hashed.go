@@ -6,7 +6,7 @@ import (
 )
 
 // Hashes looks up the prompts of requests by the hashes of their blocks, if there is no tree of all prompts. A
-// request is known until it has left.
+// request is known until the request has left.
 type Hashes interface {
 	// Sequence returns the sequence hashes of the full blocks of a prompt.
 	Sequence(id sim.RequestID) []uint64

@@ -310,8 +310,8 @@ func (x *Index) forEach(f func(*block)) {
 	}
 }
 
-// Prune removes blocks that no worker caches. Such blocks change no answer, but a long-lived index would keep them
-// forever.
+// Prune removes blocks that no worker caches. Blocks that no worker caches change no answer, but a long-lived index
+// would keep them forever.
 func (x *Index) Prune() {
 	x.forEach(func(b *block) {
 		b.children.keepIf(func(c *block) bool { return c.members.count > 0 || !c.children.isEmpty() })

@@ -20,7 +20,7 @@ type Cache struct {
 // CachedBlocks are consecutive KV blocks of a sequence: its blocks From to To-1. The last block is evicted first.
 type CachedBlocks struct {
 	// Node is the prompt node with the last block, or with the last of the Shared blocks. Node is None if no prompt
-	// has any of them.
+	// has any of these blocks.
 	Node     prompt.NodeID
 	From, To int32
 	// Copy is above 0 for vLLM blocks with the same content as another cached block, which lookups find instead. The

@@ -33,7 +33,7 @@ type KVEvent struct {
 	Stored    []KVBlock
 	Removed   []uint64 // sequence hashes
 	// Moved are the sequence hashes of blocks that are in Tier now, and were in another memory before. TensorRT-LLM
-	// publishes them as updated, and they stay cached.
+	// publishes these blocks as updated, and the blocks stay cached.
 	Moved []uint64
 	Rank  int32 // data-parallel rank of the event
 	Tier  Tier  // the memory of the blocks

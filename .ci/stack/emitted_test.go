@@ -40,8 +40,8 @@ type graph struct {
 	} `json:"spec"`
 }
 
-// The Dynamo graphs have only keys that Dynamo's operator and Kubernetes know. Their volumes are ConfigMaps in the
-// same file.
+// The Dynamo graphs have only keys that Dynamo's operator and Kubernetes know. The volumes of these graphs are
+// ConfigMaps in the same file.
 func TestEmittedGraphs(t *testing.T) {
 	files, err := filepath.Glob("../../replay/deployment/launch/testdata/*.dynamo.yaml")
 	if err != nil || len(files) < 5 {

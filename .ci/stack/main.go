@@ -1,6 +1,6 @@
-// Stack checks examples/stack with the libraries of the programs that read its files: BuildKit's linter, the loader of
-// Docker Compose, Prometheus' own, kustomize, and the types of Kubernetes. It is a separate module, so that
-// the programs depend on none of these.
+// Stack checks examples/stack with the libraries of the programs that read its files: BuildKit's linter, the loader
+// of Docker Compose, Prometheus' own, kustomize, and the types of Kubernetes. Stack is a separate module, so that the
+// programs of the project do not depend on these libraries.
 package main
 
 import (

@@ -1,5 +1,6 @@
 // Vale checks the prose of the project with Vale and the style in .vale: Markdown, the comments of Go files, and the
-// texts that Go programs print. It is a separate module, so that the programs do not depend on Vale.
+// texts that Go programs print. This command is a separate module, so that the programs of the project do not depend
+// on Vale.
 //
 // The file counts.txt has the allowed number of alerts per kind and folder. More alerts are an error; -update writes
 // lower numbers. Without a line, no alerts are allowed.
@@ -127,7 +128,8 @@ func folderOf(name string) string {
 	return path.Join(parts[:min(len(parts), 2)]...)
 }
 
-// checkCounts returns an error for the counts that exceed the allowed counts. It prints or writes the lower counts.
+// checkCounts returns an error for the counts that exceed the allowed counts. checkCounts prints or writes the lower
+// counts.
 func checkCounts(w io.Writer, alerts []alert, update bool) error {
 	allowed, err := readCounts()
 	if err != nil {

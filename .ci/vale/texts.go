@@ -82,8 +82,8 @@ func writeTexts(dir string) (map[string]source, error) {
 	return files, nil
 }
 
-// splitFile returns the comments of a Go file and its strings of at least three words. For tests it returns only
-// comments.
+// splitFile returns the comments of a Go file and its strings of at least three words. For tests splitFile returns
+// only comments.
 func splitFile(name string, text []byte) (comments, texts []passage, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ParseComments|parser.SkipObjectResolution)
@@ -113,7 +113,7 @@ func splitFile(name string, text []byte) (comments, texts []passage, err error) 
 	return comments, texts, nil
 }
 
-// joinPassages joins passages as paragraphs. It also returns the line number of each line.
+// joinPassages joins passages as paragraphs. joinPassages also returns the line number of each line.
 func joinPassages(all []passage) (string, []int) {
 	var b strings.Builder
 	var lines []int

@@ -285,9 +285,9 @@ func (m *Run) addRequest(r Request) {
 	m.Requests = append(m.Requests, r)
 }
 
-// addCut adds a request that was cancelled or cut off, with the tokens it had received. The server worked on it, but
-// it is not judged. Requests without tokens are left out because the work on them is unknown. The result reports
-// whether the request was added.
+// addCut adds a request that was cancelled or cut off, with the tokens it had received. The server worked on such a
+// request, but the request is not judged. Requests without tokens are left out because the work on them is unknown.
+// The result reports whether the request was added.
 func (m *Run) addCut(r Request) bool {
 	if r.Input < 1 || r.Output < 1 || math.IsNaN(r.Arrival) {
 		m.Failed++

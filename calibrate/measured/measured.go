@@ -28,7 +28,8 @@ type Run struct {
 	Name     string
 	Settings Settings
 	Requests []Request // by arrival
-	// Lead is the number of requests before the first measured request. These requests are replayed but not judged.
+	// Lead is the number of requests before the first measured request. The lead requests are replayed but not
+	// judged.
 	Lead   int
 	Failed int       // number of requests that are left out
 	late   []float64 // delays in ms of requests that a client sent by a trace

@@ -96,7 +96,7 @@ func ReadPods(dir string) ([]Pod, error) {
 }
 
 // newPod adds up the lines of a server. newPod omits lines of the start, the last line, and lines without work. The
-// hit rate is the one in the last line, which covers the requests before it.
+// hit rate is the value in the last line, which covers all earlier requests.
 func newPod(name string, rows []podRow) Pod {
 	p := Pod{Name: name, Hit: math.NaN(), Latest: recentRequests}
 	var busy []podRow

@@ -69,8 +69,8 @@ func readSnapshotFile(path string) ([]*snapshot, error) {
 // mostLine bounds a line of a file of metrics.
 const mostLine = 1 << 20
 
-// readSnapshots reads the snapshots in a file. There can be one, several of the same server in sequence, or snapshots
-// of several servers with labels instance or pod.
+// readSnapshots reads the snapshots in a file. There can be one snapshot, several snapshots of the same server in
+// sequence, or snapshots of several servers with labels instance or pod.
 func readSnapshots(path string, r io.Reader) ([]*snapshot, error) {
 	var all []*snapshot
 	open, seen := map[string]*snapshot{}, map[string]bool{}

@@ -143,7 +143,7 @@ func (t tree) fill(known map[string]any) {
 	}
 }
 
-// readSettings reads the settings of meta.json. The maps in known have settings that it lacks.
+// readSettings reads the settings of meta.json. The maps in known have settings that meta.json lacks.
 func readSettings(path string, known []map[string]any) (Settings, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

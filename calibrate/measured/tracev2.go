@@ -20,7 +20,7 @@ import (
 // tableNames returns the possible file names of a table of BLIS TraceV2.
 func tableNames() []string { return []string{"trace_data.csv", "trace_data.csv.gz"} }
 
-// tableRow is a row of a TraceV2 table. Its cells are not checked yet.
+// tableRow is a row of a TraceV2 table. The cells of a tableRow are not checked yet.
 type tableRow struct {
 	columns map[string]int
 	cells   []string

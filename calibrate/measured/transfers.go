@@ -41,8 +41,8 @@ func ReadTransfers(dir string, perToken int) (*Transfers, error) {
 	return nil, fmt.Errorf("%s: no rows with prefill_last_token_ts, no log with \"KV Transfer metrics\" and no metrics with nixl_xfer_time_seconds, must be one of them", dir)
 }
 
-// handoff is a row of requests.jsonl with the end of its prompt on the prefill server. This instant is on the clock
-// of the other times.
+// handoff is a row of requests.jsonl with the end of its prompt on the prefill server. The end of the prompt is on
+// the clock of the other times.
 type handoff struct {
 	Input     int      `json:"input_toks"`
 	Output    int      `json:"output_toks"`

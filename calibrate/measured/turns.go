@@ -123,7 +123,7 @@ func (m *Run) readTurns(path string, inFlight int) error {
 	return nil
 }
 
-// These constants are for the assignment of turns to sessions.
+// sessionBlock and the following constants are for the assignment of turns to sessions.
 const (
 	sessionBlock = 256  // tokens per id of the prompts
 	freshTurn    = 1600 // tokens; the first turns of all sessions are shorter

@@ -61,7 +61,7 @@ func (b *tab) drop(path string) {
 }
 
 // settle checks the layout of the page in all its forms: no element overflows, and no chart label overlaps another
-// label or is cut. It also checks that the page has requested no file or server.
+// label or is cut. settle also checks that the page has requested no file or server.
 func (b *tab) settle(name string) {
 	b.t.Helper()
 	for i, width := range []int{390, 768, 1400, 2560} {

@@ -171,7 +171,7 @@ func (b *tab) call(method string, params any) (message, bool) {
 	}
 }
 
-// get sends a command and decodes its result. It fails the test if no result arrives.
+// get sends a command and decodes its result. get fails the test if no result arrives.
 func (b *tab) get(into any, method string, params any) {
 	b.t.Helper()
 	m, ok := b.call(method, params)

@@ -14,7 +14,8 @@ import (
 	"github.com/replay-llm/replay/calibrate"
 )
 
-// preciseRouter is a router by prefix caches. Its release records its own routed prompts only with a feature gate.
+// preciseRouter is a router by prefix caches. The release of preciseRouter records its own routed prompts only with a
+// feature gate.
 const preciseRouter = `apiVersion: inference.networking.x-k8s.io/v1alpha1
 kind: EndpointPickerConfig
 plugins:

@@ -24,8 +24,8 @@ INFO [core.py:109] Initializing a V1 LLM engine (v0.19.0) with config: model='Qw
 INFO [kv_cache_utils.py:1708] GPU KV cache size: 198,208 tokens
 `
 
-// makeRun lets simulated servers behind a router serve requests at a rate for 24 s, with the settings of flags. It
-// writes the measurements of a client at a distance of 15 ms.
+// makeRun lets simulated servers behind a router serve requests at a rate for 24 s, with the settings of flags.
+// makeRun writes the measurements of a client at a distance of 15 ms.
 func makeRun(t *testing.T, name string, rate float64, flags ...string) string {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(rate), 17))

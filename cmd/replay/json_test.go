@@ -33,8 +33,8 @@ func withoutJSON() map[string]string {
 // Every command that prints a result also prints it as JSON, with the same flag.
 func TestOutputJSONEverywhere(t *testing.T) { programtest.CheckJSON(t, root.New, withoutJSON()) }
 
-// Commands print one JSON document with --output json. Its keys are lower-case words that docs/outputs.md or replay
-// schema report lists.
+// Commands print one JSON document with --output json. The keys of the document are lower-case words that
+// docs/outputs.md or replay schema report lists.
 func TestOutputJSON(t *testing.T) {
 	here, _ := os.Getwd()
 	enterFiles(t, here)

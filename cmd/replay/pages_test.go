@@ -29,8 +29,8 @@ func readPage(t *testing.T, file string, v any) string {
 	return data
 }
 
-// The page of a sweep has the settings of all cells and their common objectives as limits of its chart. It marks
-// cells with growing queues.
+// The page of a sweep has the settings of all cells and their common objectives as limits of its chart. The page
+// marks cells with growing queues.
 func TestSweepPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

@@ -30,7 +30,7 @@ func TestPlanIsRight(t *testing.T) {
 }
 
 // checkPlan checks a plan for a trace by separate replays: the cluster meets the objectives and every smaller cluster
-// misses. Its highest load is checked in the same way.
+// misses. The highest load of the plan is checked in the same way.
 func checkPlan(t *testing.T, trace string, objectives ...string) {
 	t.Helper()
 	started := time.Now()
@@ -142,7 +142,7 @@ func TestTableFiles(t *testing.T) {
 }
 
 // The page of a plan has its result in one sentence, its inputs and assumptions, and the clusters with the limits for
-// its charts. No text on it is formatted for a terminal.
+// its charts. No text on the page is formatted for a terminal.
 func TestPlanPage(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

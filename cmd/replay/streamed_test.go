@@ -131,8 +131,8 @@ func dropReal(report []byte) []byte {
 	return kept
 }
 
-// With --stream, the results by class are the same as without, if the trace or rules set the class of requests. They
-// are also the same if routers or admission rules read classes.
+// With --stream, the results by class are the same as without, if the trace or rules set the class of requests. The
+// results with --stream are also the same if routers or admission rules read classes.
 func TestStreamedClassesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

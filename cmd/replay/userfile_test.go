@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/internal/cmd/cli"
 )
 
-// A user's file sets flags. Environment variables and flags override it. Short names of flags work.
+// A user's file sets flags. Environment variables and flags override the user's file. Short names of flags work.
 func TestUserFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", dir)

@@ -18,9 +18,9 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// shortest admits the requests with the fewest remaining tokens first. If no KV block is free, it preempts the
-// request with the most remaining tokens. It knows the lengths of answers, as no real engine does, so that its result
-// is an upper bound for a good estimate. FirstCome schedules all requests in the order of the lists.
+// shortest admits the requests with the fewest remaining tokens first. If no KV block is free, shortest preempts the
+// request with the most remaining tokens. shortest knows the lengths of answers, as no real engine does, so that its
+// result is an upper bound for a good estimate. FirstCome schedules all requests in the order of the lists.
 type shortest struct{ custom.FirstCome }
 
 // Plan plans a pass.

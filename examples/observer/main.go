@@ -19,7 +19,7 @@ import (
 )
 
 // batches counts passes by the number of requests that get a token in them, and by whether they also compute prompts.
-// It embeds NoObserver for all other events.
+// batches embeds NoObserver for all other events.
 type batches struct {
 	harness.NoObserver
 	sizes [5]batch // 0, 1 to 7, 8 to 15, 16 to 31, 32 and more

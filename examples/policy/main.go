@@ -16,14 +16,14 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// cacheFirst routes a request to the worker that has cached most of its prompt. It considers only workers with at
-// most Slack more requests than the least loaded worker.
+// cacheFirst routes a request to the worker that has cached most of its prompt. cacheFirst considers only workers
+// with at most Slack more requests than the least loaded worker.
 type cacheFirst struct{ Slack int32 }
 
 // Needs returns the data that the router must keep for the policy. The policy receives no other data.
 func (p *cacheFirst) Needs() router.Needs { return router.Needs{Running: true, Overlap: true} }
 
-// Choose returns the worker for q. It reads columns that are indexed by worker id.
+// Choose returns the worker for q. Choose reads columns that are indexed by worker id.
 func (p *cacheFirst) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	least := c.Running[c.Workers[0]]
 	for _, w := range c.Workers {

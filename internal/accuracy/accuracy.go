@@ -1,5 +1,5 @@
-// Package accuracy contains the errors of replays compared with measurements of servers. tools/accuracy measures
-// them, docs/accuracy.md shows them, and the program quotes them.
+// Package accuracy contains the errors of replays compared with measurements of servers. tools/accuracy measures the
+// errors, docs/accuracy.md shows the errors, and the program quotes the errors.
 //
 // Read accuracy.go, tables.go, then published.go and publishedtables.go.
 package accuracy

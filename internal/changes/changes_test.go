@@ -16,7 +16,8 @@ import (
 	"github.com/replay-llm/replay/internal/optional"
 )
 
-// edit inserts the text add into a file, after the line that contains anchor. Without an anchor it creates the file.
+// edit inserts the text add into a file, after the line that contains anchor. Without an anchor edit creates the
+// file.
 type edit struct{ file, anchor, add string }
 
 // change is a code change with a command that shows that the change works.

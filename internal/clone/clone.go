@@ -1,7 +1,7 @@
 // Package clone deep-copies a value with all its fields, so that a simulation can be forked.
 //
-// The copy has the same structure: two pointers to one value become two pointers to one copy. This also applies to
-// pointers into a struct or a slice.
+// The copy has the same structure: two pointers to one value become two pointers to one copy. Pointers into a struct
+// or a slice are copied in the same way.
 //
 // Slices that share memory also share memory in the copy. Values of shared types are not copied, because they never
 // change. A function or a channel cannot be copied: Of returns an error that names its field.

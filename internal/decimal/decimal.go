@@ -77,7 +77,7 @@ func (n *Number) Float() (float64, bool) {
 	return f, !math.IsInf(f, 0)
 }
 
-// Nearest reports whether Float returns the float64 nearest to n. This is the case if Float rounds at most once.
+// Nearest reports whether Float returns the float64 nearest to n. Nearest reports true if Float rounds at most once.
 func (n *Number) Nearest() bool {
 	if n.Cut {
 		return false

@@ -134,8 +134,8 @@ func splitWords(text string) []string {
 	return strings.Fields(text)
 }
 
-// This package and the library parse the same trees. The errors of both have the same line and text. This package
-// rejects each tree that the checker of the library rejects.
+// Package formula and the library expr-lang/expr parse the same trees. The errors of package formula and of the
+// library have the same line and text. Package formula rejects each tree that the checker of the library rejects.
 func TestLibraryReadsTheSame(t *testing.T) {
 	w := &writer{Rand: sim.NewRand(7, "formula")}
 	l := NewLanguage(testNames())

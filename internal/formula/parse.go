@@ -98,7 +98,7 @@ func (p *reading) refuse(format string, args ...any) {
 
 func (p *reading) refuseToken() { p.refuse("unexpected token %v", p.current) }
 
-// expect skips the current token if it has the given kind and value. Otherwise it stops parsing with an error.
+// expect skips the current token if it has the given kind and value. Otherwise expect stops parsing with an error.
 func (p *reading) expect(kind lexer.Kind, values ...string) {
 	if !p.current.Is(kind, values...) {
 		p.refuseToken()

@@ -127,8 +127,7 @@ func (i *Injector) KV() (lost bool, late time.Duration) {
 	return false, convertMS(s.KVLateMS)
 }
 
-// serveFaults serves GET and POST at Path. POST replaces the faults. Both methods, GET and POST, return the current
-// faults.
+// serveFaults serves GET and POST at Path. POST replaces the faults. GET and POST return the current faults.
 func (i *Injector) serveFaults(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	switch {

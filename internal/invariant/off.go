@@ -1,6 +1,6 @@
 //go:build !invariants
 
-// Package invariant switches on internal consistency checks. Build with -tags invariants to enable them.
+// Package invariant switches on internal consistency checks. Build with -tags invariants to enable the checks.
 package invariant
 
 // Enabled reports whether invariants are checked. Enabled is a constant, so that the compiler removes the checks from

@@ -31,8 +31,8 @@ func ChunkConn(w http.ResponseWriter, r *http.Request) net.Conn {
 	return c.Conn
 }
 
-// WriteChunk writes b[ChunkRoom:] as one chunk of at least one byte. WriteChunk may change b. After an error it
-// closes the connection.
+// WriteChunk writes b[ChunkRoom:] as one chunk of at least one byte. WriteChunk may change b. After an error
+// WriteChunk closes the connection.
 func WriteChunk(c net.Conn, b []byte) error {
 	var digits [8]byte
 	size := append(strconv.AppendUint(digits[:0], uint64(len(b)-ChunkRoom), 16), "\r\n"...)

@@ -19,7 +19,7 @@ type connKey struct{}
 // StrictFraming makes a server reject requests with both Content-Length and Transfer-Encoding and close their
 // connections, because a proxy could read the body differently.
 //
-// It returns the listener to serve. maxHead is the maximum size of request headers in bytes.
+// StrictFraming returns the listener to serve. maxHead is the maximum size of request headers in bytes.
 func StrictFraming(server *http.Server, l net.Listener, maxHead int) net.Listener {
 	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	server.ConnState = func(c net.Conn, state http.ConnState) {

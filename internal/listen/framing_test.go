@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A request with both headers is rejected and its connection closed. This includes requests that follow other
-// requests on the connection or in one write. A request is accepted if only its body contains such headers.
+// A request with both headers is rejected and its connection closed. The server also rejects such a request if it
+// follows other requests on the connection or in one write. A request is accepted if only its body contains such
+// headers.
 func TestStrictFraming(t *testing.T) {
 	t.Parallel()
 	l, err := Open("test", "127.0.0.1:0", "")

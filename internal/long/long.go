@@ -1,8 +1,7 @@
 // Package long sets the number of random cases in property tests.
 //
-// The environment variable REPLAY_LONG=1 enables all cases. The step "invariants" of .ci/run sets it. A flag is not
-// possible: "go test ./..." fails for packages that do not define the flag.
-// define a flag.
+// The environment variable REPLAY_LONG=1 enables all cases. The step "invariants" of .ci/run sets this variable. A
+// flag is not possible: "go test ./..." fails for packages that do not define the flag.
 package long
 
 import (

@@ -1,8 +1,8 @@
 // Package mux multiplexes streams of two processes over one connection. The package sends the pending bytes of all
 // streams in one write.
 //
-// One side opens streams and the other side accepts them. A stream is a net.Conn. Each stream has a separate
-// flow-control window, so a slow reader does not delay other streams.
+// One process opens streams and the other process accepts the streams. A stream is a net.Conn. Each stream has a
+// separate flow-control window, so a slow reader does not delay other streams.
 //
 // Read conn.go, then stream.go.
 package mux

@@ -28,7 +28,8 @@ type Test interface {
 }
 
 // FindData returns the path of an optional file or folder of data. The environment variable REPLAY_DATA names the
-// folder that contains it. A relative path starts at the root of the checkout. The error names the missing file.
+// folder that contains the file or folder. A relative path starts at the root of the checkout. The error names the
+// missing file.
 func FindData(name string) (string, error) {
 	folder, said := os.Getenv(variable), variable+"="+os.Getenv(variable)
 	if folder == "" {
@@ -111,8 +112,8 @@ func tryProgram(name, input string, args ...string) (string, error) {
 	return path, nil
 }
 
-// firstLine returns the line of an output that gives the reason of a failure. This is the last line of a Python
-// traceback, and otherwise the first line.
+// firstLine returns the line of an output that gives the reason of a failure. The returned line is the last line of a
+// Python traceback, and otherwise the first line.
 func firstLine(out []byte) string {
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	line := lines[0]

@@ -30,7 +30,7 @@ type Options struct {
 	Stderr  io.Writer     // destination of the program's standard error; nil: discarded
 }
 
-// Peer is a running program that answers lines. Only one goroutine at a time may use it.
+// Peer is a running program that answers lines. Only one goroutine at a time may use a Peer.
 //
 // A background goroutine stops the program if an answer takes too long.
 type Peer struct {

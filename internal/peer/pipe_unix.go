@@ -38,7 +38,7 @@ func newPipes(in, out *os.File) (w io.WriteCloser, r io.ReadCloser, end func(), 
 	return to, &source{from, wake, end}, end, nil
 }
 
-// source is the read end of a pipe. Another pipe stops a waiting read. source owns it.
+// source is the read end of a pipe. Another pipe, which source owns, stops a waiting read.
 type source struct {
 	*pipe
 	wake *os.File

@@ -86,7 +86,7 @@ func withBody(r *http.Request, b []byte) *http.Request {
 }
 
 // newAnswer returns the answer to a request, or nil if the text of the engine is the answer. newAnswer changes the
-// request so that the engine generates the same number of tokens. For an error it returns the invalid key.
+// request so that the engine generates the same number of tokens. For an error newAnswer returns the invalid key.
 func newAnswer(q map[string]json.RawMessage, body []byte, chat bool, tokenize func(string) []uint32) (a *answer, key string, err error) {
 	h := fnv.New64a()
 	h.Write(body)

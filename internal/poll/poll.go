@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// limit is the maximum time to wait for a condition. A test reaches it only if something hangs.
+// limit is the maximum time to wait for a condition. A test reaches this limit only if something hangs.
 const limit = 2 * time.Minute
 
 // Wait calls is repeatedly until is returns true or two minutes have passed. Wait reports whether is returned true.

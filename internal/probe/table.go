@@ -47,7 +47,7 @@ func (t *Table[K, V]) layOut(slots int) {
 }
 
 // home returns the first slot of the search for k. home uses Fibonacci hashing: the factor is 2^64 divided by the
-// golden ratio. Such a hash separates consecutive keys, and keys with any stride.
+// golden ratio. Fibonacci hashing separates consecutive keys, and keys with any stride.
 func (t *Table[K, V]) home(k K) int {
 	return int(uint64(k) * 0x9e3779b97f4a7c15 >> (t.shift & 63))
 }

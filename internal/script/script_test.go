@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// echo prints its arguments and then its input. With the argument "fail" it prints to stderr.
+// echo prints its arguments and then its input. With the argument "fail" echo prints to stderr.
 func echo(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "fail" {
 		fmt.Fprintln(stderr, strings.Join(args[1:], " "))

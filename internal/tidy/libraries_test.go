@@ -8,11 +8,11 @@ import (
 )
 
 // mostModules is the maximum number of modules that the go.mod of the simulator requires, directly or indirectly. Do
-// not increase it.
+// not increase this maximum.
 const mostModules = 66
 
-// Most modules are required only by tests and plotting packages of libraries. An exclude directive could remove them,
-// but "go install" with a version rejects a module that has exclude directives.
+// Most modules are required only by tests and plotting packages of libraries. An exclude directive could remove such
+// modules, but "go install" with a version rejects a module that has exclude directives.
 func TestModulesAreFew(t *testing.T) {
 	list := exec.Command("go", "list", "-m", "all")
 	list.Dir, list.Env = "../..", append(os.Environ(), "GOWORK=off")

@@ -45,7 +45,7 @@ func TestFunctionsNameTheirObject(t *testing.T) {
 	}
 }
 
-// These verbs are too vague for names of functions.
+// The listed verbs are too vague for names of functions.
 func TestVagueMethods(t *testing.T) {
 	vague := []string{"settle", "take", "look", "tell", "say", "deal", "goOn", "handle", "process"}
 	for _, s := range parseAll(t) {

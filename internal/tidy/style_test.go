@@ -66,7 +66,7 @@ func checkVariables(t *testing.T, s *source, d *ast.GenDecl) {
 	}
 }
 
-// Exported names have a doc comment. Methods of an interface may omit it.
+// Exported names have a doc comment. Methods of an interface may omit the doc comment.
 func TestExportedNamesAreDocumented(t *testing.T) {
 	for _, s := range parseAll(t) {
 		if s.test || s.file.Name.Name == "main" {

@@ -6,7 +6,7 @@
 //		}
 //	}
 //
-// Run it with -race: without it, the check of concurrency finds fewer errors.
+// Run the test with -race: without -race, the check of concurrency finds fewer errors.
 //
 // Read kit.go, which has the names of failures, then checks.go and stream.go.
 package conformance

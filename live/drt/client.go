@@ -22,7 +22,7 @@ type ClientOptions struct {
 	// Requests must have the format of engines (docs/runtime.md).
 	Migrations int
 	// Unbegun is how many times a request without items may move to another instance after its instance sent no sign
-	// of life. Default 0. Such a move does not count as a migration.
+	// of life. Default 0. A move of a request without items does not count as a migration.
 	Unbegun int
 }
 

@@ -35,7 +35,8 @@ const (
 	TCP  RequestPlane = "tcp" // directly to the worker, between peers of this implementation
 )
 
-// Layout selects the format of the keys and subjects that instances register. Both formats are always read.
+// Layout selects the format of the keys and subjects that instances register. Keys and subjects of both formats are
+// always read.
 type Layout string
 
 // Values of Layout.

@@ -122,7 +122,8 @@ func (rt *Runtime) connectAll(ctx context.Context) (err error) {
 func (rt *Runtime) ID() uint64 { return rt.id }
 
 // StaleSince returns since when the known instances and cards may be out of date, because etcd does not answer. The
-// runtime continues to use these instances and cards. StaleSince returns zero while they are up to date.
+// runtime continues to use these instances and cards. StaleSince returns zero while the known instances and cards are
+// up to date.
 func (rt *Runtime) StaleSince() time.Time {
 	if rt.store == nil {
 		return time.Time{}

@@ -135,8 +135,8 @@ func goroutines() []string {
 	})
 }
 
-// A caller that gets no processor time does not read workers that call home. Such a caller does not blame the worker:
-// the call continues when the caller runs again.
+// A caller that gets no processor time does not read workers that call home. A caller without processor time does not
+// blame the worker: the call continues when the caller runs again.
 func TestBusyCaller(t *testing.T) {
 	hub := drttest.Start(t)
 	serve(t, join(t, hub.Config()), "generate", counter, drt.ServeOptions{})

@@ -38,7 +38,7 @@ func TestTCPPlane(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// This request exceeds the limit of NATS.
+		// The request of 2 MiB exceeds the limit of NATS.
 		if got, err := call(t, c, `{"n":1,"pad":"`+strings.Repeat("x", 2<<20)+`"}`, drt.RoundRobin()); err != nil || got != `0 "done"` {
 			t.Errorf("a large request: %q, %v", got, err)
 		}

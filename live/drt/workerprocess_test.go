@@ -17,7 +17,8 @@ import (
 	"github.com/replay-llm/replay/live/drt/stack"
 )
 
-// Tests that kill and pause processes measure times and take long. Such tests run with make cluster-faults.
+// Tests that kill and pause processes measure times and take long. The tests that kill and pause processes run with
+// make cluster-faults.
 var faults = flag.Bool("faults", false, "run the tests that kill and pause processes, and measure how long things take")
 
 // asWorker is the environment variable with a configuration as JSON. asWorker makes this program run a worker.

@@ -18,9 +18,9 @@ import (
 	"github.com/replay-llm/replay/live/fault"
 )
 
-// The published package's cards have other names for the same content. Such cards have two names of the model, for
-// users and for paths. Types of requests are flags in a string, and modes are roles. The published cards also have
-// the paths and digests of the model's files.
+// The published package's cards have other names for the same content. The cards of the published package have two
+// names of the model, for users and for paths. Types of requests are flags in a string, and modes are roles. The
+// published cards also have the paths and digests of the model's files.
 
 // flagged is an endpoint type and its flag in such cards.
 type flagged struct {

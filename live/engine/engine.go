@@ -1,8 +1,9 @@
 // Package engine defines the contract of a served engine, and connects an engine to its callers.
 //
-// An Engine implements inference: it receives a request and yields chunks of tokens. A Worker connects it to the
-// runtime: it registers the engine, serves it, and shuts it down in order. Between both is only the Adapter, which
-// enforces the rule of terminals and passes cancellations on. The main function of a backend is
+// An Engine implements inference: it receives a request and yields chunks of tokens. A Worker connects an engine to
+// the runtime: the Worker registers the engine, serves it, and shuts it down in order. Between an engine and its
+// Worker is only the Adapter, which enforces the rule of terminals and passes cancellations on. The main function of
+// a backend is
 //
 //	e, cfg, err := FromArgs(os.Args[1:])
 //	…
@@ -132,7 +133,8 @@ type MetricsBindings struct {
 type RankSnapshot struct {
 	ActiveBlocks int
 	TotalBlocks  int
-	// HitRate is the fraction of prompt tokens found in the cache, 0 to 1. A negative value means that it is unknown.
+	// HitRate is the fraction of prompt tokens found in the cache, 0 to 1. A negative value means that HitRate is
+	// unknown.
 	HitRate float64
 }
 

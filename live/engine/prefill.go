@@ -17,11 +17,12 @@ const prefillGrace = time.Second
 // PrefillRouter sends every request to a prefill worker and then to a decode worker. The consumer receives only the
 // decode worker's chunks.
 //
-// Both calls are children of the request: a stop during prefill ends the request, and decode is not called.
+// The calls of prefill and decode are children of the request: a stop during prefill ends the request, and decode is
+// not called.
 type PrefillRouter struct {
 	Prefill, Decode Target
 	// Host and Port are the address at which the prefill worker waits for the decode worker (package rendezvous). If
-	// both are set, both workers get the request at once.
+	// Host and Port are set, the prefill and the decode worker get the request at once.
 	Host string
 	Port int
 }

@@ -167,8 +167,8 @@ func (p *plane) await(t *testing.T, n uint64) {
 	})
 }
 
-// Queries get the same answers as from the package's worker after the same events. One difference: the older release
-// also merges the blocks of a chain into one event.
+// Queries get the same answers as from the package's worker after the same events. There is one difference in the
+// answers: the older release also merges the blocks of a chain into one event.
 func TestAnswersAreThePackages(t *testing.T) {
 	p := newPlane(t, 0)
 	for _, e := range recordedCalls() {

@@ -283,7 +283,8 @@ func TestClientLeavesCluster(t *testing.T) {
 	}
 }
 
-// A prefill and a decode worker serve a model together. The model is served when both workers are ready.
+// A prefill and a decode worker serve a model together. The model is served when the prefill and the decode worker
+// are ready.
 func TestPair(t *testing.T) {
 	hub := drttest.Start(t)
 	decode := work(t, hub, engine.Decode)

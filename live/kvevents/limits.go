@@ -15,8 +15,8 @@ type Limits struct {
 	Rate int
 }
 
-// mostCaches is the maximum number of ranks and memories in the events of a publisher. It limits memory, in addition to
-// the limit of blocks.
+// mostCaches is the maximum number of ranks and memories in the events of a publisher. mostCaches limits memory, in
+// addition to the limit of blocks.
 const mostCaches = 1024
 
 func (l Limits) withDefaults() Limits {

@@ -122,8 +122,9 @@ func (o *TeeOptions) setDefaults() error {
 	return nil
 }
 
-// Tee publishes the KV events of an engine. Callers of a Tee never wait. One goroutine owns the sockets, the kept
-// batches and the set of cached blocks. A snapshot is therefore always the state after the latest published batch.
+// Tee publishes the KV events of an engine. Callers of a Tee never wait. One goroutine of a Tee owns the sockets, the
+// kept batches and the set of cached blocks. A snapshot is therefore always the state after the latest published
+// batch.
 type Tee struct {
 	options TeeOptions
 	pub     *zmtp.Pub

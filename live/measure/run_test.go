@@ -35,8 +35,8 @@ func countLines(t *testing.T, path string) int {
 	return len(lines) - 1
 }
 
-// If the disk is full for a while, the requests during this time are lost and counted. Both files have complete lines
-// of the same requests, and writing continues afterwards.
+// If the disk is full for a while, the requests during this time are lost and counted. The two files of the run have
+// complete lines of the same requests, and writing continues afterwards.
 func TestFullDisk(t *testing.T) { synctest.Test(t, fullDisk) }
 
 func fullDisk(t *testing.T) {

@@ -15,7 +15,7 @@ const maxEntries = 1 << 22
 // defaultMaxTokens is the default of max_tokens for completions.
 const defaultMaxTokens = 16
 
-// contextPhrase begins the error of a prompt that is too long. Clients match it: LiteLLM then raises
+// contextPhrase begins the error of a prompt that is too long. Clients match this phrase: LiteLLM then raises
 // ContextWindowExceededError and selects a model with a longer context.
 const contextPhrase = "This model's maximum context length is"
 

@@ -100,8 +100,8 @@ func TestCatalogOfNamespace(t *testing.T) {
 	awaitModels(t, other, "[]")
 }
 
-// Prefill and decode workers serve a model together. The model is listed when both are available. Each request is
-// routed to one prefill worker and one decode worker.
+// Prefill and decode workers serve a model together. The model is listed when a prefill and a decode worker are
+// available. Each request is routed to one prefill worker and one decode worker.
 func TestCatalogOfPairs(t *testing.T) {
 	for _, name := range []policy.Name{policy.RoundRobin, policy.KV, "p2c"} {
 		t.Run(string(name), func(t *testing.T) {

@@ -113,7 +113,7 @@ func (s *SGLang) Admitted(prompt, cached int) {
 	s.admitted, s.found = s.admitted+prompt, s.found+cached
 }
 
-// Rejected counts a request that the full queue rejected. Such a request is counted as aborted.
+// Rejected counts a request that the full queue rejected. A rejected request is counted as aborted.
 func (s *SGLang) Rejected() { s.aborted.Inc() }
 
 // Prefilled does nothing.

@@ -208,7 +208,7 @@ func (d *Dense) place(id uint64) *uint32 {
 	return to
 }
 
-// idMapHead is the start of the first line of a file of numbers. The next unused number follows it.
+// idMapHead is the start of the first line of a file of numbers. The next unused number follows idMapHead.
 const idMapHead = "hash_id,number,next="
 
 // WriteMap writes the number of each id. ReadIDMap reads this file.

@@ -113,12 +113,12 @@ type Reader interface {
 
 // Options configure how a trace is read. The zero value detects the format and rejects invalid rows.
 type Options struct {
-	// Format is the name of the format. "" and "auto" detect it.
+	// Format is the name of the format. "" and "auto" detect the format.
 	Format string
 	// TraceBlock is the number of tokens of a hash id if neither the file nor the format defines it. 0 means 512.
 	TraceBlock int
 	LeftOpen
-	// ReadLaw parses a random distribution of times in ms. If it is nil, the times of tools must be numbers.
+	// ReadLaw parses a random distribution of times in ms. If ReadLaw is nil, the times of tools must be numbers.
 	ReadLaw func(text string) (draw func(random *rand.Rand) float64, err error)
 	// Compat parses the decimals of Mooncake files like the reference.
 	Compat bool
@@ -143,15 +143,15 @@ type Options struct {
 	Groups      int
 	// Key is the key for hashes of texts, at least 32 bytes. nil means a fixed key.
 	Key []byte
-	// Earliest is the earliest arrival of the file, from Stream.Earliest. If it is nil, the arrival of the first row
-	// is used.
+	// Earliest is the earliest arrival of the file, from Stream.Earliest. If Earliest is nil, the arrival of the
+	// first row is used.
 	Earliest *Instant
 	// Strict rejects options that have no effect on the detected format.
 	Strict bool
 	// Check rejects rows that cannot be replayed, also in Mooncake files, and rows with invalid dependencies.
 	Check bool
 	// Threads is the maximum number of goroutines that parse the rows of a Mooncake file. 0 means 1. The workload
-	// does not depend on it.
+	// does not depend on Threads.
 	Threads int
 	// Stop is called regularly to check whether reading must stop. Stop may be nil.
 	Stop func() error

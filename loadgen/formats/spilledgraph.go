@@ -52,7 +52,7 @@ func (x *spilled) addTurn(c *Collector, r *Record) error {
 	return x.write(&loadgen.Incoming{IDs: ids}, nil)
 }
 
-// StoreIDs moves the ids of a record of an Unkept stream to a temporary file. LoadIDs reads them back.
+// StoreIDs moves the ids of a record of an Unkept stream to a temporary file. LoadIDs reads the ids back.
 func (s *Stream) StoreIDs(r *Record) error {
 	if !s.Options.Unkept {
 		return nil

@@ -12,8 +12,8 @@ import (
 
 // process generates the arrivals of requests or conversations.
 //
-// It draws random gaps with mean 1. The sum of the gaps is the expected number of arrivals up to the next arrival.
-// Function when converts this number to a time by the rate.
+// process draws random gaps with mean 1. The sum of the gaps is the expected number of arrivals up to the next
+// arrival. Function when converts this number to a time by the rate.
 type process struct {
 	gap Law
 	// when returns the time in ms at which the expected number of arrivals equals arrivals. last is the previous
@@ -101,7 +101,7 @@ func (a *process) next() (at float64, ok bool) {
 }
 
 // turns returns the number of requests of a conversation. In closed loop, the users share the total number of
-// requests. Otherwise it is drawn.
+// requests. Otherwise the number of requests is drawn.
 func (a *process) turns(user, drawn, requests int) int {
 	if a.users == 0 || requests == 0 {
 		return drawn
@@ -113,7 +113,7 @@ func (a *process) turns(user, drawn, requests int) int {
 	return n
 }
 
-// ramp is a rate that changes linearly from one value per ms to another. After ms it stays constant.
+// ramp is a rate that changes linearly from one value per ms to another. After ms the rate stays constant.
 type ramp struct{ from, to, ms float64 }
 
 func (r ramp) when(arrivals, _ float64) float64 {

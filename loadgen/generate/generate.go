@@ -25,10 +25,10 @@ type Config struct {
 	Arrivals string
 	// Rate is the number of arrivals per second. Rate is not used for arrivals by users.
 	Rate float64
-	// Duration is the time after which arrivals end, in ms. If it is 0, Requests ends the workload.
+	// Duration is the time after which arrivals end, in ms. If Duration is 0, Requests ends the workload.
 	Duration sim.Time
-	// Requests is the total number of requests. If it is 0, Duration ends the workload. A conversation that exceeds
-	// the total is cut, and a task is completed.
+	// Requests is the total number of requests. If Requests is 0, Duration ends the workload. A conversation that
+	// exceeds the total is cut, and a task is completed.
 	Requests int
 	// Classes has at least one class of requests.
 	Classes []Class

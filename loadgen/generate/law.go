@@ -123,7 +123,7 @@ func (p *params) bounds(noMin, noMax float64) (least, most float64) {
 	return least, most
 }
 
-// uniformLaw returns a uniform distribution. If min and max are integers, it draws integers.
+// uniformLaw returns a uniform distribution. If min and max are integers, the distribution draws integers.
 func uniformLaw(p *params) (Law, error) {
 	least, most := p.bounds(math.NaN(), math.NaN())
 	whole := least == math.Trunc(least) && most == math.Trunc(most) && most-least < 1<<53
@@ -139,7 +139,8 @@ func exponentialLaw(mean float64) Law {
 	return varyingLaw(func(random *rand.Rand) float64 { return float64(mean * random.ExpFloat64()) })
 }
 
-// gammaLaw returns a gamma distribution by its mean and coefficient of variation. If cv is 0, it is constant.
+// gammaLaw returns a gamma distribution by its mean and coefficient of variation. If cv is 0, the distribution is
+// constant.
 func gammaLaw(mean, cv float64) Law {
 	if cv == 0 {
 		return fixedLaw(mean)

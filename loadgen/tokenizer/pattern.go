@@ -9,9 +9,9 @@ import (
 
 // pattern is a regular expression of a tokenizer.
 //
-// Such expressions can use lookahead, which package regexp does not support. In tokenizer files only one lookahead is
-// frequent: \s+(?!\S)|\s+, which matches blanks before a word except for the last blank. parsePattern replaces this
-// lookahead by a group, and find removes the last blank from the match.
+// Regular expressions of tokenizers can use lookahead, which package regexp does not support. In tokenizer files only
+// one lookahead is frequent: \s+(?!\S)|\s+, which matches blanks before a word except for the last blank.
+// parsePattern replaces this lookahead by a group, and find removes the last blank from the match.
 type pattern struct {
 	re     *regexp.Regexp
 	blanks int // index of the group; 0 means none

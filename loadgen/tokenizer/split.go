@@ -10,7 +10,7 @@ import (
 // splitter appends the pieces of a piece to dst. first is true for the piece at the start of the text.
 type splitter func(dst []string, piece string, first bool) []string
 
-// gptPattern is the pattern of GPT-2. ByteLevel splits with it unless use_regex is false.
+// gptPattern is the pattern of GPT-2. ByteLevel splits with gptPattern unless use_regex is false.
 const gptPattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 // buildSplitters returns the splitters of a step in pre_tokenizer.

@@ -1,7 +1,7 @@
 // Package tokenizer computes the tokens of texts by a tokenizer.json of Hugging Face.
 //
-// It supports byte-pair encoding and the steps that are usual in files of current language models. All other settings
-// of a file are errors, so that tokens are never wrong.
+// Package tokenizer supports byte-pair encoding and the steps that are usual in files of current language models. All
+// other settings of a file are errors, so that tokens are never wrong.
 //
 // Read tokenizer.go and config.go. Then read the processing steps in their order: added.go, normalize.go, split.go
 // (with pattern.go), bpe.go.

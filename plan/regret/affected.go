@@ -12,7 +12,7 @@ import (
 type key struct{ session, turn int32 }
 
 // affected holds the requests that a decision affects: requests in flight at the decision, and requests that arrive
-// up to the horizon. It moves from one decision to later decisions.
+// up to the horizon. affected moves from one decision to later decisions.
 type affected struct {
 	*finder
 	placed  int             // number of routed decisions that were read
@@ -97,7 +97,7 @@ func (c *affected) times(copied *collector.Collector) (ttft, e2e []sim.Time, ove
 	return ttft, e2e, left == 0
 }
 
-// fill stores the results of the request and of all members in a copy of the replay. All of them must be finished.
+// fill stores the results of the request and of all members in a copy of the replay. All members must be finished.
 func (c *affected) fill(o *Outcome, copied *collector.Collector, d *Decision) {
 	ttft, e2e, _ := c.times(copied)
 	own := c.index[key{d.Session, d.Turn}]

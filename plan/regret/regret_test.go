@@ -126,8 +126,8 @@ func (g *given) Choose(q *sim.Request, c *router.Candidates) router.Choice {
 	return own
 }
 
-// TestEqualsWholeRuns compares each outcome with a complete replay with a policy that makes this one choice. It
-// compares the states of workers with the rows of all requests.
+// TestEqualsWholeRuns compares each outcome with a complete replay with a policy that makes this one choice.
+// TestEqualsWholeRuns compares the states of workers with the rows of all requests.
 func TestEqualsWholeRuns(t *testing.T) {
 	const all = 300
 	tried, held, others, cases := 0, 0, 0, long.Cases(75, all)
@@ -181,8 +181,8 @@ func TestEqualsWholeRuns(t *testing.T) {
 	}
 }
 
-// fare returns the times of a request and of all affected requests in a complete replay. It finds them by session and
-// turn.
+// fare returns the times of a request and of all affected requests in a complete replay. fare finds these requests by
+// session and turn.
 func fare(d *Decision, horizon sim.Time, run []collector.Record, whole *collector.Collector) Outcome {
 	var o Outcome
 	n := sim.Time(0)
@@ -231,8 +231,8 @@ func checkWorkers(t *testing.T, seed uint64, d *Decision, c *collector.Collector
 	}
 }
 
-// TestRegrets checks properties of any study. No regret is below 0. It is 0 if the choice was the best, so always
-// with one worker. The number of cores and observers change nothing.
+// TestRegrets checks properties of any study. No regret is below 0. A regret is 0 if the choice was the best, so
+// always with one worker. The number of cores and observers change nothing.
 func TestRegrets(t *testing.T) {
 	alone, least := 0, 0
 	for seed := range uint64(100) {

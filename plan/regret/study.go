@@ -80,8 +80,8 @@ func (l Loss) String() string {
 // key returns the name in files.
 func (l Loss) key() string { return [...]string{"more_cached", "fewer_requests", "both", "neither"}[l] }
 
-// LostTo returns the advantage of the worker with the smallest TTFT over the chosen worker. It is meaningful only if
-// another worker is the best.
+// LostTo returns the advantage of the worker with the smallest TTFT over the chosen worker. LostTo is meaningful only
+// if another worker is the best.
 func (d *Decision) LostTo() Loss {
 	chosen, best := &d.Outcomes[d.Chosen], &d.Outcomes[d.Best(OwnTTFT)]
 	cached := best.Cached > chosen.Cached

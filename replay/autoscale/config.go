@@ -60,9 +60,9 @@ type Target struct {
 
 // Behavior limits the changes of HPA in one direction.
 type Behavior struct {
-	// Set reports whether the file has it. If neither direction is set, HPA and KEDA follow the rule of HPA without
-	// behavior. That rule uses the maximum of five minutes, and limits growth to twice the workers or to four more
-	// workers.
+	// Set reports whether the file has this direction. If neither direction is set, HPA and KEDA follow the rule of
+	// HPA without behavior. That rule uses the maximum of five minutes, and limits growth to twice the workers or to
+	// four more workers.
 	Set      bool     `json:",omitempty"`
 	Window   sim.Time `yaml:"window"`                                                   // stabilization window
 	Policies []Policy `json:",omitempty" yaml:"policies" list:"policies" each:"policy"` // none: no limit

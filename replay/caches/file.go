@@ -120,8 +120,8 @@ func (r *Run) shared() int32 {
 	return r.To
 }
 
-// Prompts holds prompts that together begin with every prefix of a file. These prompts are interned with the prompts
-// of a workload.
+// Prompts holds prompts that together begin with every prefix of a file. Prompts are interned with the prompts of a
+// workload.
 type Prompts struct {
 	ids    [][]uint64
 	tokens []int

@@ -20,7 +20,7 @@ const (
 	mostIDs = 1 << 28
 )
 
-// Read reads a file. Errors name it by path.
+// Read reads a file. Errors name the file by path.
 func Read(in io.Reader, path string) (*File, error) {
 	r := &reader{file: &File{Path: path}, lines: bufio.NewScanner(in)}
 	r.lines.Buffer(nil, maxLine)

@@ -19,8 +19,8 @@ const sortBelow = 256
 // pickRanks sets out[i] to the value at index ranks[i] of the sorted values, which must be >= 0. The ranks must
 // ascend. values and buf, of the same length, are overwritten.
 //
-// pickRanks counts values by the leading digit in which they differ. It continues only with the buckets that contain
-// a rank.
+// pickRanks counts values by the leading digit in which they differ. pickRanks continues only with the buckets that
+// contain a rank.
 func pickRanks(values []float64, ranks []int, out []float64, buf []float64) {
 	high := bits.Len64(differingBits(values))
 	if len(values) < sortBelow || high == 0 {

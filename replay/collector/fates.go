@@ -140,7 +140,8 @@ func (c *Collector) TokensOf(id sim.RequestID, gained int) int {
 }
 
 // Retry records that a request has left its worker and restarts from its prompt. gained is the number of tokens that
-// it gained there. These tokens are discarded together with the tokens that the request brought.
+// the request gained on this worker. The gained tokens are discarded together with the tokens that the request
+// brought.
 func (c *Collector) Retry(id sim.RequestID, gained, event int) {
 	f := c.fates.fateOf(id)
 	f.Retries++
@@ -175,8 +176,8 @@ func (c *Collector) Resend(id sim.RequestID, gained, event int) {
 	c.dropTokens(id, f, gained, event)
 }
 
-// Attempts returns the number of times that clients have sent requests, and the number of timeouts. Both numbers are
-// 0 if clients neither time out nor retry.
+// Attempts returns the number of times that clients have sent requests, and the number of timeouts. Attempts returns
+// 0 for both numbers if clients neither time out nor retry.
 func (c *Collector) Attempts() (sent, timedOut int) { return c.fates.sent, c.fates.late }
 
 // dropTokens discards the tokens of a request.

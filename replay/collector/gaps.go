@@ -29,7 +29,7 @@ type weighted struct {
 	counts []int64
 }
 
-// grow sets the capacity to n values without writing to the memory. slices.Grow would clear it.
+// grow sets the capacity to n values without writing to the memory. slices.Grow would clear this memory.
 func (w *weighted) grow(n int) {
 	w.bits = append(make([]uint64, 0, n), w.bits...)
 	w.counts = append(make([]int64, 0, n), w.counts...)

@@ -222,7 +222,7 @@ func (w *wide) integer() *big.Int {
 }
 
 // pick returns the latencies at ranks of the sorted latencies. pick divides each bucket that contains a rank into
-// parts and counts its latencies. This division repeats for the parts that contain a rank, until a part has one
+// parts and counts its latencies. pick repeats the division for the parts that contain a rank, until a part has one
 // value.
 func (s *spans) pick(ranks []int64, t *spanTotal) []int64 {
 	if s.fold != nil && s.fold.spool == nil {

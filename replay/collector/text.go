@@ -94,7 +94,7 @@ func (r *Report) lines(form Form) []Metric {
 const averageEnds = 36
 
 // writeNarrow writes the distributions in the same columns in every report, so that reports can be compared by eye.
-// After the distributions, it writes the single values.
+// After the distributions, writeNarrow writes the single values.
 func (r *Report) writeNarrow(b *strings.Builder) {
 	line := func(label string, cells ...any) {
 		left := averageEnds - 1 - len(label)

@@ -21,8 +21,8 @@ type Command struct {
 	Role   string // prefill or decode; "": both
 }
 
-// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM. Such a
-// command uses the engine's own program or the one of Dynamo.
+// ReadCommands returns the commands of a shell script that start a server of vLLM, SGLang or TensorRT-LLM. The start
+// command of a server uses the engine's own program or the program of Dynamo.
 func ReadCommands(script string) []Command {
 	var all []Command
 	for _, words := range splitCommands(script) {

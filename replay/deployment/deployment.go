@@ -60,7 +60,8 @@ func Flags() []string {
 	return names
 }
 
-// Fill returns the settings with known values, and with the defaults in usual. Both maps have flags as keys.
+// Fill returns the settings with known values, and with the defaults in usual. The maps known and usual have flags as
+// keys.
 func Fill(settings []Setting, known, usual map[string]string) []Setting {
 	filled := slices.Clone(settings)
 	for i := range filled {

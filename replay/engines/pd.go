@@ -31,7 +31,7 @@ type PD struct {
 	// Sharing is the kind of sharing between transfers; "": each transfer has a separate link.
 	Sharing Sharing `json:",omitempty"`
 	// NIC is the bandwidth of the link out of each prefill worker and into each decode worker. Core is the bandwidth
-	// of the network between prefill and decode workers. Both bandwidths are in GB/s; 0: unlimited.
+	// of the network between prefill and decode workers. NIC and Core are in GB/s; 0: unlimited.
 	NIC  float64 `json:",omitempty"`
 	Core float64 `json:",omitempty"`
 	// Missing omits the cached tokens of the decode worker from transfers.

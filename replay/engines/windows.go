@@ -132,9 +132,9 @@ func describeStates(a *engineargs.Args, f *hardware.Fit) string {
 		layers, blocks, tokens, length, of)
 }
 
-// checkChunks rejects engines with chunked attention in all layers and a router that follows caches. Such an engine
-// frees the blocks of a chunk when the next chunk begins. KV events of this engine then name blocks by earlier
-// blocks, which may be evicted.
+// checkChunks rejects engines with chunked attention in all layers and a router that follows caches. An engine with
+// chunked attention in all layers frees the blocks of a chunk when the next chunk begins. KV events of this engine
+// then name blocks by earlier blocks, which may be evicted.
 func (t *Topology) checkChunks(p *Pool) error {
 	if w := &p.Engine.Windows; w.Chunked && w.Full == 0 && t.Choice().FollowsCaches() {
 		return errors.New("layer_types has chunked_attention alone, must have full_attention too with a router that follows KV caches: use another router")

@@ -196,7 +196,7 @@ func TestPlannedScalingEqualsLiteral(t *testing.T) {
 }
 
 // TestStepsEqualLiteral compares a planner that reads and scales the cluster at any instant with the same planner on
-// the literal model. Both planners see the same clock, workers and result.
+// the literal model. The planners of both models see the same clock, workers and result.
 func TestStepsEqualLiteral(t *testing.T) {
 	each(t, 1200, func(t *testing.T, d draw, x *trial, text string) bool {
 		if x.cfg.Admission.Mode == loadgen.Concurrency {

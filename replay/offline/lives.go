@@ -70,7 +70,7 @@ func (w *worker) warpPass(now sim.Time) {
 	}
 	p.Start, p.End = now, now+length
 	// The clock of the cluster has larger values than the core's clock, so it is coarser. A nap may be too short to
-	// advance it.
+	// advance the clock of the cluster.
 	if length > 0 && p.End == now {
 		p.End = sim.Time(math.Nextafter(float64(now), math.Inf(1)))
 	}

@@ -205,7 +205,7 @@ func TestCaptureChangesNothing(t *testing.T) {
 }
 
 // TestResidencyIsEnough compares a router that receives the prompts cached on a worker with a router that follows
-// every announced block. Both routers place requests alike.
+// every announced block. The router with cached prompts and the router with announced blocks place requests alike.
 func TestResidencyIsEnough(t *testing.T) {
 	each(t, 500, func(t *testing.T, _ draw, x *trial, text string) bool {
 		if x.cfg.Choice().Info().Name != policy.KV {

@@ -39,9 +39,9 @@ func smallTraces(yield func(text string)) {
 }
 
 // TestSmallTraces replays every small trace on every small pool. Each replay ends in a report, or in an error that
-// names the request that cannot run or continue. One worker alone equals a cluster, and two workers in sequence equal
-// two in parallel. Small budgets make requests preempt each other forever (detected after 100,000 passes), so only
-// traces of up to two requests on 4 blocks use them.
+// names the request that cannot run or continue. The driver of one worker and the event loop of a cluster give the
+// same replay, also for two workers one after the other. Small budgets make requests preempt each other forever
+// (detected after 100,000 passes), so only traces of up to two requests on 4 blocks use them.
 func TestSmallTraces(t *testing.T) {
 	var met tally
 	seen := 0

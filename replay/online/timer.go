@@ -44,7 +44,7 @@ func newTimer(c *Clock, precise bool) *Timer {
 }
 
 // Sleep returns when the clock reaches at, or after a call of Wake since the previous Sleep returned. Sleep reports
-// whether Wake ended it.
+// whether Wake ended the sleep.
 func (t *Timer) Sleep(at sim.Time) (woken bool) {
 	end := at
 	if t.spin {

@@ -17,7 +17,7 @@ func (f *flat) align(n int) {
 	}
 }
 
-// table appends a table. It returns the offset of the table and the offsets of its references.
+// table appends a table. table returns the offset of the table and the offsets of its references.
 func (f *flat) table(values ...value) (at int, references []int) {
 	slots := 0
 	for _, v := range values {
@@ -71,7 +71,8 @@ func (f *flat) structs(all []byte) int {
 	return at
 }
 
-// references appends a list of n references. It returns the offset of the list and the offsets of the references.
+// references appends a list of n references. references returns the offset of the list and the offsets of the
+// references.
 func (f *flat) references(n int) (at int, references []int) {
 	f.align(4)
 	at = len(f.text)

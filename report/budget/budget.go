@@ -110,7 +110,8 @@ func scaleUnit(by, unit float64) float64 {
 // (internal/cmd/yamlfile).
 type File struct {
 	Path string
-	// Command is the command line of the run, without the program name. It is empty if the run is given to the check.
+	// Command is the command line of the run, without the program name. Command is empty if the run is given to the
+	// check.
 	Command []string `yaml:"run" is:"command"`
 	// Exact reports whether all requests must be routed and scheduled as in the baseline.
 	Exact    bool      `yaml:"behaviour" is:"behaviour"`

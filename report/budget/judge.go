@@ -67,7 +67,7 @@ func (f *File) refuseKey(b *Budget, run *Run) error {
 	return excerpt.Errorf("%s:%d: %s: no such number in the report of %s%s", f.Path, b.Line, b.Key, run.Name, nearest.Ask(b.Key, names))
 }
 
-// Judge checks run against the budgets of f. It returns an error if a value or the baseline is missing.
+// Judge checks run against the budgets of f. Judge returns an error if a value or the baseline is missing.
 func (f *File) Judge(run *Run) (*Outcome, error) {
 	o := &Outcome{File: f, Run: run}
 	for _, b := range f.Budgets {

@@ -21,7 +21,7 @@ import (
 // Options set which differences count and how many are shown.
 type Options struct {
 	// Tolerance is the maximum difference of equal values, as a share of the larger value; 0: values must be
-	// identical. It applies only to values of the report.
+	// identical. Tolerance applies only to values of the report.
 	Tolerance float64
 	Top       int // requests to list
 }
@@ -105,8 +105,8 @@ func (d *Diff) compareSettings(a, b *Side) {
 	}
 }
 
-// compareMetrics compares the numbers that both reports contain. It ignores real times, since they differ between
-// runs of one command.
+// compareMetrics compares the numbers that both reports contain. compareMetrics ignores real times, since they differ
+// between runs of one command.
 func (d *Diff) compareMetrics(a, b *Side, tolerance float64) {
 	inA, inB := a.Report.Numbers(), b.Report.Numbers()
 	for _, key := range slices.SortedFunc(maps.Keys(inA), strings.Compare) {

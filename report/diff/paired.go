@@ -25,7 +25,7 @@ type Paired struct {
 	Repeats   int          `json:"repeats,omitempty"` // seeds that the intervals come from; 0: one
 }
 
-// PairedStat is a statistic of the pairs. A smaller value is better for all of them.
+// PairedStat is a statistic of the pairs. A smaller value is better for all statistics.
 type PairedStat struct {
 	Metric    string  `json:"metric"`    // ttft, tpot, itl (all gaps pooled) or e2e
 	Statistic string  `json:"statistic"` // mean or p99
@@ -137,7 +137,8 @@ func comparePairs(pairs []pair) *Paired {
 type pairSeries struct {
 	name  string
 	pairs int // that have it
-	// before holds, for each pair, the sums over all earlier pairs. With them a stretch costs no more than a pair.
+	// before holds, for each pair, the sums over all earlier pairs. With these sums a stretch costs no more than a
+	// pair.
 	before []pairSums
 	value  [2][]float64 // by side and pair, when there is a p99
 	order  [2][]int32   // pairs with this time, the largest value first

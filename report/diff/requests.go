@@ -72,8 +72,8 @@ type key struct {
 	turn    int
 }
 
-// PairRows returns the confidence intervals of the latency differences of b and a. It returns nil if the events of
-// all common requests are equal.
+// PairRows returns the confidence intervals of the latency differences of b and a. PairRows returns nil if the events
+// of all common requests are equal.
 func PairRows(a, b []requests.Row) *Paired { return compareRequests(a, b, 0).Paired }
 
 // pairAll returns the statistics of all common requests, without intervals.

@@ -66,8 +66,8 @@ func (r *Run) Blame(id int) []Hold {
 	return holds
 }
 
-// blamePrompts divides the prefill time of passes within spans among the requests with prompt tokens in these passes, and
-// returns the sum. It excludes passes with prompt tokens of request id.
+// blamePrompts divides the prefill time of passes within spans among the requests with prompt tokens in these passes,
+// and returns the sum. blamePrompts excludes passes with prompt tokens of request id.
 func (r *Run) blamePrompts(id int, spans []span, holds []Hold) float64 {
 	sum := 0.0
 	work := r.Log.Work

@@ -51,7 +51,7 @@ func recorded(t *testing.T) *explain.Run {
 }
 
 // The time that is attributed to other requests is at most the waiting time of a request. If there are other
-// requests, it equals this time.
+// requests, the attributed time equals the waiting time.
 func TestBlameSumsToWhatWasWaited(t *testing.T) {
 	run := recorded(t)
 	queued, held := 0, 0

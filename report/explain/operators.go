@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/timing"
 )
 
-// Operators divides a time of a request's ledger among the operators of its passes. It composes a pass of the mean
-// size, and scales it to the time of the ledger.
+// Operators divides a time of a request's ledger among the operators of its passes. The operators are those of a pass
+// of the mean size, scaled to the time of the ledger.
 type Operators struct {
 	Of       string            `json:"of"`       // part of the ledger: own prefill or decode
 	Passes   int               `json:"passes"`   // number of passes; 0: not counted
@@ -26,8 +26,8 @@ type Operators struct {
 	Parts    []timing.PassPart `json:"parts"` // the largest first; calls are of one pass
 }
 
-// OperatorsOf returns the operators of the passes of a request. It returns none if pass times are not by measured
-// operators, if drafts take a part of the pass time, or if prompts were not recorded.
+// OperatorsOf returns the operators of the passes of a request. OperatorsOf returns no operators if pass times are
+// not by measured operators, if drafts take a part of the pass time, or if prompts were not recorded.
 func (r *Run) OperatorsOf(id int) ([]Operators, error) {
 	row := &r.Rows[id]
 	if r.Log == nil || !row.Finished() || !row.Explained() {
@@ -138,7 +138,7 @@ func heldAt(row *requests.Row, decoding span, at float64) float64 {
 // divideRounded returns a/b, rounded.
 func divideRounded(a, b int) int { return (a + b/2) / b }
 
-// divide divides the time among the parts of a pass. It joins parts with the same name and source.
+// divide divides the time among the parts of a pass. divide joins parts with the same name and source.
 func (o *Operators) divide(parts []timing.PassPart) {
 	pass := 0.0
 	for _, p := range parts {

@@ -15,7 +15,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// spell is the TTFT of requests that arrive in a time span. A negative TTFT means that they are lost.
+// spell is the TTFT of requests that arrive in a time span. A negative TTFT means that these requests are lost.
 type spell struct {
 	requests int
 	ttft     sim.Time

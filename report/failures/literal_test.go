@@ -11,8 +11,8 @@ import (
 
 // literalRecovery returns the time at which the goal was met again after an event, by the text of
 // docs/rules/harness.md "Windows of a study": with the first of three consecutive windows that meet it. Windows
-// without requests do not count. The search begins with the window of the event and ends with the next event. If it
-// ends with the run, the last one or two windows suffice. missed reports whether a window missed the goal.
+// without requests do not count. The search begins with the window of the event and ends with the next event. If the
+// search ends with the run, the last one or two windows suffice. missed reports whether a window missed the goal.
 func literalRecovery(windows []Window, windowMS, at, end float64, last bool) (missed, again bool, when float64) {
 	var met []bool
 	var from []float64

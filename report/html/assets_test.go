@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write assets.json.gz")
 
-// assets.json.gz has the current files of assets. The flag -rewrite updates it.
+// assets.json.gz has the current files of assets. The flag -rewrite updates assets.json.gz.
 func TestAssetsArePacked(t *testing.T) {
 	entries, err := os.ReadDir("assets")
 	if err != nil {

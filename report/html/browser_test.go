@@ -146,8 +146,8 @@ func listPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// frames is a page that contains another page in frames of four widths. It counts the labels of charts, and lists the
-// labels that overlap or leave their chart or card.
+// frames is a page that contains another page in frames of four widths. The outer page counts the labels of charts,
+// and lists the labels that overlap or leave their chart or card.
 var frames = `<meta name="color-scheme" content="light dark"><body style="margin: 0">%s<script>
 const all = [], find = ` + labels.Find + `;
 let count = 0;
@@ -264,7 +264,7 @@ type drawn struct {
 }
 
 // writeFrame writes a page that shows another page in a frame of the width of a phone, since browser windows cannot
-// be that narrow. It prints the data that the inner page reports.
+// be that narrow. The outer page prints the data that the inner page reports.
 func writeFrame(t *testing.T, file, text string, width int) string {
 	t.Helper()
 	frame := fmt.Sprintf(`<meta name="color-scheme" content="light dark"><body style="margin: 0"><iframe id="f" width="%d" height="6000" style="border: 0" srcdoc="%s"></iframe>

@@ -68,7 +68,7 @@ func ofRows(rows []requests.Row, value func(*requests.Row) requests.MS) *curve {
 }
 
 // pinQuantiles replaces percentiles of a histogram, which are off by up to a bin, with the percentiles of the report.
-// It keeps all other percentiles in increasing order.
+// pinQuantiles keeps all other percentiles in increasing order.
 func (c *curve) pinQuantiles(d *collector.Distribution) {
 	if d.Max == 0 {
 		return // not known, or nothing to be off by

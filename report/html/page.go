@@ -1,16 +1,16 @@
 // Package html draws recorded runs on one page that needs no network: it contains all data, scripts and the chart
 // library.
 //
-// The library is uPlot (assets/uPlot.LICENSE). It draws thousands of points in milliseconds, is maintained, and has
-// 50 KB. Other libraries would be most of the page.
+// The library is uPlot (assets/uPlot.LICENSE). uPlot draws thousands of points in milliseconds, is maintained, and
+// has 50 KB. Other libraries would be most of the page.
 //
 // Read page.go, then data.go (the content of the page), curves.go (distributions), objectives.go, overtime.go,
 // scaling.go, tasks.go. sheet.go is the page of a sweep or a plan, answer.go the part of a plan above its tables,
 // standalone.go the explorer's page with the simulator. assets/page.js with assets/charts.js and assets/scaling.js,
 // assets/tasks.js, assets/answer.js and assets/sheet.js draw them; assets/common.js has the shared functions.
 // assets/explore.js is the explorer, with its fields in assets/knobs.js, its result in assets/screen.js, its search
-// for a cluster in assets/smallest.js and its sweep in assets/sweep.js. It sends its questions to assets/server.js or
-// assets/local.js (with assets/worker.js).
+// for a cluster in assets/smallest.js and its sweep in assets/sweep.js. The explorer sends its questions to
+// assets/server.js or assets/local.js (with assets/worker.js).
 package html
 
 import (
@@ -33,8 +33,8 @@ import (
 	"github.com/replay-llm/replay/report/tasks"
 )
 
-// packedAssets holds the files of assets by name, as one compressed JSON object, a third of the size. A test writes
-// it.
+// packedAssets holds the files of assets by name, as one compressed JSON object, a third of the size. With -rewrite,
+// TestAssetsArePacked writes assets.json.gz.
 //
 //go:embed assets.json.gz
 var packedAssets []byte

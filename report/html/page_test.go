@@ -121,7 +121,7 @@ func madeWith(t *testing.T, n int, objectives string) Run {
 }
 
 // A page has the objectives of its runs with their points on the charts, and draws the latencies of the objectives.
-// The table of values does not repeat them.
+// The table of values does not repeat these latencies.
 func TestPageHasObjectives(t *testing.T) {
 	r := madeWith(t, 400, "p99:ttft=200ms,median:ttft=1s,itl=1us,e2e=10s")
 	curves := curveNames([]Run{made(3, 1), r})
@@ -213,7 +213,7 @@ func madeClassed(t *testing.T) Run {
 }
 
 // A page has the classes of a run with separate curves, and their objectives next to them. The table of values does
-// not contain them.
+// not contain these objectives.
 func TestPageHasClasses(t *testing.T) {
 	r := madeClassed(t)
 	got := newRun(&r, curveNames([]Run{r}))

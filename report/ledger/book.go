@@ -59,8 +59,9 @@ func (b *Book) SetEngines(engines []*Engine) { b.mixed = engines }
 // KeepFirsts makes the book also keep the ledgers up to the first tokens.
 func (b *Book) KeepFirsts() { b.firsts = map[sim.RequestID]Entry{} }
 
-// First returns the ledger of a request up to its first token. Its parts sum to the TTFT. All time of decode parts is
-// in Stretched. The second result is false if the request has no token, or if such ledgers are not kept.
+// First returns the ledger of a request up to its first token. The parts of the ledger up to the first token sum to
+// the TTFT. All time of decode parts is in Stretched. The second result is false if the request has no token, or if
+// such ledgers are not kept.
 func (b *Book) First(id sim.RequestID) (Entry, bool) {
 	e, ok := b.firsts[id]
 	return e, ok

@@ -10,7 +10,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// Watch observes a replay. It keeps the ledgers, the reasons of waits in queues, and the gaps between tokens.
+// Watch observes a replay. Watch keeps the ledgers, the reasons of waits in queues, and the gaps between tokens.
 type Watch struct {
 	*ledger.Book
 	engines []engineargs.PassLimits // of the stages

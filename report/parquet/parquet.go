@@ -1,8 +1,9 @@
 // Package parquet writes and reads the Parquet files of a run: flat columns, which may be optional or contain lists.
 //
-// It uses the encodings, the metadata and the Thrift of parquet-go, but not its package of rows and schemas. That
-// package imports Protocol Buffers, geometry and, through Brotli, a web server, which every command would initialise
-// at its start. Tests check that the files of both are equal, byte for byte.
+// Package parquet uses the encodings, the metadata and the Thrift of parquet-go, but not its package of rows and
+// schemas. That package imports Protocol Buffers, geometry and, through Brotli, a web server, which every command
+// would initialise at its start. Tests check that the files of package parquet and of parquet-go are equal, byte for
+// byte.
 //
 // Read parquet.go, then values.go, chunk.go and write.go; read.go, and rows.go for files of structs.
 package parquet

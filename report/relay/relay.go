@@ -16,7 +16,7 @@ import (
 
 // Relay observes a replay and passes all calls to another observer, in the same order, a little later.
 //
-// It omits the prompts of requests, and the field KV of passes.
+// Relay omits the prompts of requests, and the field KV of passes.
 type Relay struct {
 	to     harness.Observer
 	sink   collector.Sink // for requests that are folded; nil: none are
@@ -57,7 +57,7 @@ func NewFolding(to harness.Observer, sink collector.Sink) *Relay {
 	return r
 }
 
-// Folded passes on a folded request. It returns an error that the sink has returned for an earlier request.
+// Folded passes on a folded request. Folded returns an error that the sink has returned for an earlier request.
 func (r *Relay) Folded(f *collector.Folded) error {
 	if err := r.Err(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (r *Relay) Folded(f *collector.Folded) error {
 	return nil
 }
 
-// Err returns the error of the sink. After Close it covers all requests.
+// Err returns the error of the sink. After Close the error covers all requests.
 func (r *Relay) Err() error {
 	if err := r.failed.Load(); err != nil {
 		return *err

@@ -112,7 +112,7 @@ func (r *Row) setFacts(id sim.RequestID, rec *collector.Record) {
 	r.deriveSpans(rec)
 }
 
-// deriveSpans computes the time spans. Only requests that count have them.
+// deriveSpans computes the time spans. Only requests that count have time spans.
 func (r *Row) deriveSpans(rec *collector.Record) {
 	if !rec.Counted() {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Format is the format of a per-request file. It equals the extension of the file name.
+// Format is the format of a per-request file. A Format equals the extension of the file name.
 type Format string
 
 const (

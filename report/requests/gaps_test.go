@@ -9,8 +9,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// engine generates passes in which requests get tokens, are preempted or are left out. It records the longest gap of
-// each request.
+// engine generates passes in which requests get tokens, are preempted or are left out. engine records the longest gap
+// of each request.
 type engine struct {
 	r       *rand.Rand
 	rec     *Recorder

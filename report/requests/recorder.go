@@ -11,7 +11,7 @@ import (
 // Recorder records facts that the collector does not have: the router's decision, preemptions, the stages of a
 // disaggregated replay, and the longest time between two tokens (see gaps.go).
 //
-// It is an observer of a replay (harness.Observer).
+// Recorder is an observer of a replay (harness.Observer).
 type Recorder struct {
 	seen  sliding.List[sight] // by request
 	gaps  harness.PerWorker[decoding]

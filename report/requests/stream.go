@@ -11,7 +11,7 @@ import (
 // Stream makes a row of each folded request, in order of arrival, and calls all functions of Show with it. The rows
 // equal the rows that Collect makes of kept requests.
 //
-// It is a collector.Sink, on the goroutine of the replay that it observes.
+// Stream is a collector.Sink, on the goroutine of the replay that it observes.
 type Stream struct {
 	Window collector.Window
 	// Classes are the names of the classes, if there are any.

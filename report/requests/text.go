@@ -155,8 +155,8 @@ func (c *Column) parseText(r *Row, text string) error {
 	return nil
 }
 
-// newCSV returns a writer of a header line and one line per row. Unknown values are empty. It has a separate encoder,
-// since most values are numbers, which need no quotes.
+// newCSV returns a writer of a header line and one line per row. Unknown values are empty. The CSV writer has a
+// separate encoder, since most values are numbers, which need no quotes.
 func newCSV(w io.Writer, columns []Column) *textForm {
 	names := make([]string, len(columns))
 	for i := range columns {

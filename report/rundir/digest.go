@@ -46,8 +46,8 @@ func HashFile(role, path string) (Input, error) {
 	return HashInput(role, path, f)
 }
 
-// Digest holds hashes of the inputs, the settings and the results of a run. They do not depend on the machine, the
-// system, the threads or file names.
+// Digest holds hashes of the inputs, the settings and the results of a run. The hashes do not depend on the machine,
+// the system, the threads or file names.
 type Digest struct {
 	Configuration string `json:"configuration"` // inputs and settings
 	Lifecycles    string `json:"lifecycles"`    // hash of the events of each request
@@ -93,7 +93,7 @@ func isPath(key, value string) bool {
 }
 
 // Lifecycles hashes the events of each request, in order of arrival: the bits of its times, its workers and its
-// tokens. It omits derived values and values that only some runs record.
+// tokens. Lifecycles omits derived values and values that only some runs record.
 func Lifecycles(rows []requests.Row) string {
 	h := NewLifecycleHash()
 	for i := range rows {

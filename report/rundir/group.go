@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/internal/file"
 )
 
-// Group is an unfinished directory of run directories. It appears only when it is complete.
+// Group is an unfinished directory of run directories. The directory of a Group appears only when it is complete.
 type Group struct {
 	path string
 	dir  string // next to path, until it is kept

@@ -85,8 +85,8 @@ func (r *Run) store(ctx context.Context, dir, path string, files []File) (err er
 	return nil
 }
 
-// storeAll writes files into dir, which is later renamed to path. It writes them in parallel, since waiting for the
-// disk takes as long as formatting them.
+// storeAll writes files into dir, which is later renamed to path. storeAll writes files in parallel, since waiting
+// for the disk takes as long as formatting them.
 func storeAll(ctx context.Context, dir, path string, files []File) ([]Stored, error) {
 	all, errs := make([]Stored, len(files)), make([]error, len(files))
 	var wg sync.WaitGroup

@@ -47,7 +47,7 @@ type Saturation struct {
 	Latency  float64 // from arrival to the last token
 }
 
-// Of judges a run in open loop. Its requests may be kept or folded.
+// Of judges a run in open loop. The requests of the run may be kept or folded.
 func Of(c *collector.Collector) Saturation {
 	if _, folded := c.Folds(); !folded {
 		return judgeQueue(c.LetIn())

@@ -10,8 +10,8 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// serve returns the records of n requests with exponential gaps of the given mean. They are served first come, first
-// served, by servers that take 1 s each.
+// serve returns the records of n requests with exponential gaps of the given mean. The requests are served first
+// come, first served, by servers that take 1 s each.
 func serve(n, seats int, gap float64, seed uint64) []collector.Record {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	free := make([]float64, seats)

@@ -1,6 +1,6 @@
-// Package scaling reports the cost of each action of an autoscaler. It covers the requests that arrived while added
-// workers were starting, or after workers were removed. It compares them with the same requests of a replay with the
-// maximum number of workers from the start.
+// Package scaling reports the cost of each action of an autoscaler. The report covers the requests that arrived while
+// added workers were starting, or after workers were removed. The report compares these requests with the same
+// requests of a replay with the maximum number of workers from the start.
 //
 // Read scaling.go (the computed values), then text.go (the printed text) and file.go.
 package scaling
@@ -34,8 +34,8 @@ type Study struct {
 	Windows  []failures.Window `json:"windows"`
 }
 
-// Act is a change of the requested number of workers. It is responsible for the requests that arrived in its span,
-// unless a later action is.
+// Act is a change of the requested number of workers. An Act is responsible for the requests that arrived in its
+// span, unless a later Act is.
 type Act struct {
 	Number int     `json:"number"` // from 1, in order of time
 	Pool   string  `json:"pool,omitempty"`
@@ -79,7 +79,7 @@ func MostWanted(all []*harness.Scaling) map[scheduler.Role]int {
 }
 
 // Judge returns the costs of the actions of a replay, compared with a replay with the maximum number of workers from
-// the start. Without such a replay it returns only the actions.
+// the start. Without such a replay Judge returns only the actions.
 func Judge(with, calm *harness.Result, goal failures.Goal) *Study {
 	s := &Study{Acts: []Act{}, Workers: []Size{}}
 	for _, x := range with.Scaling {

@@ -36,8 +36,8 @@ func play(requests int, slow ...[2]sim.Time) *harness.Result {
 	return &harness.Result{Collector: c, Report: c.Report(0)}
 }
 
-// scaled returns a run with one worker. It adds a second worker at 1 s and a third at 2 s, each with a startup time
-// of 1.5 s, and removes one at 6 s and one at 7 s.
+// scaled returns a run with one worker. The run adds a second worker at 1 s and a third worker at 2 s, each with a
+// startup time of 1.5 s, and removes one worker at 6 s and one at 7 s.
 func scaled() *harness.Result {
 	r := play(1000, [2]sim.Time{500, 2700}, [2]sim.Time{6500, 7100})
 	s := harness.NewScaling(scheduler.Aggregated)

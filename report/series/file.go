@@ -15,7 +15,7 @@ import (
 // FileName is the name of a series in a run directory.
 const FileName = "series.json"
 
-// File is the stored form of a series. Its lists have a number per bin.
+// File is the stored form of a series. The lists of a File have a number per bin.
 type File struct {
 	BinMS    float64 `json:"bin_ms"`
 	Arrived  bins    `json:"arrived"`  // number of requests
@@ -129,8 +129,8 @@ type Total struct {
 	MeanWaiting float64 `json:"mean_waiting_requests"`
 }
 
-// ReadKinds returns the kinds of workers, by id, from the file of worker totals in a run directory. It returns nil if
-// all workers are equal or the kinds were not recorded.
+// ReadKinds returns the kinds of workers, by id, from the file of worker totals in a run directory. ReadKinds returns
+// nil if all workers are equal or the kinds were not recorded.
 func ReadKinds(dir string) ([]string, error) {
 	path := filepath.Join(dir, WorkersFile)
 	text, err := os.ReadFile(path)

@@ -45,7 +45,7 @@ var memo = func() (edges [perOctave + 1]int64) {
 // edgeWidth is the distance from an edge, in units of the mantissa, within which the logarithm decides.
 const edgeWidth = 1 << 12
 
-// binOf returns the bin of a value. It computes a logarithm only near the edge of a bin.
+// binOf returns the bin of a value. binOf computes a logarithm only near the edge of a bin.
 func binOf(v float64) int {
 	bits := math.Float64bits(v)
 	octave := int(bits>>52) - 1023 - lowest // of a value that is finite and > 0

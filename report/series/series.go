@@ -185,7 +185,7 @@ type span struct {
 	first, last int
 }
 
-// spanOf returns a span. It may widen the bins.
+// spanOf returns a span. spanOf may widen the bins.
 func (s *Series) spanOf(from, to sim.Time) span {
 	last := s.binOf(to) // computed first, since it may widen the bins
 	return span{from, to, s.binOf(from), last}
@@ -208,7 +208,7 @@ func (s *Series) addSpan(b *bins, x *span, n float64) {
 	}
 }
 
-// binOf returns the bin of a time. If there is none, it widens the bins.
+// binOf returns the bin of a time. If there is no bin, binOf widens the bins.
 func (s *Series) binOf(at sim.Time) int {
 	if at >= s.limit {
 		s.widenBins(at)

@@ -7,8 +7,8 @@ import (
 )
 
 // Stopper detects during a replay that an objective can no longer be met, for any times of the unfinished requests.
-// It supports objectives for percentiles and for single requests, over all classes. It ignores objectives for means,
-// gaps (itl) and single classes.
+// Stopper supports objectives for percentiles and for single requests, over all classes. Stopper ignores objectives
+// for means, gaps (itl) and single classes.
 type Stopper struct {
 	objectives []Objective
 	target     float64

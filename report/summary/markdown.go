@@ -14,8 +14,8 @@ type Named struct {
 	Report *collector.Report
 }
 
-// WriteMarkdown writes a table with a row per value and a column per report. It omits real times, since they differ
-// between runs.
+// WriteMarkdown writes a table with a row per value and a column per report. WriteMarkdown omits real times, since
+// they differ between runs.
 func WriteMarkdown(w io.Writer, reports []Named) error {
 	t := table.NewLeft("Metric")
 	for _, r := range reports {

@@ -4,8 +4,8 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// aiperfKeys returns the keys of profile_export_aiperf.json. Its inter-token latency has one value per request, like
-// our TPOT.
+// aiperfKeys returns the keys of profile_export_aiperf.json. The inter-token latency of aiperf has one value per
+// request, like our TPOT.
 func aiperfKeys(r *collector.Report) (o object) {
 	o.addTimes("time_to_first_token", &r.TTFT)
 	o.addTimes("time_to_second_token", &r.TTST)
@@ -49,8 +49,8 @@ func (o *object) addTimes(tag string, d *collector.Distribution) {
 	}))
 }
 
-// vllmKeys returns the keys of vllm bench serve. Its ITL pools all requests, and its TPOT has one value per request,
-// as in our report.
+// vllmKeys returns the keys of vllm bench serve. The ITL of vllm bench serve pools all requests, and its TPOT has one
+// value per request, as in our report.
 func vllmKeys(r *collector.Report) (o object) {
 	o.add(collector.Of("duration", r.DurationMS/1000))
 	o.add(collector.Of("completed", r.Completed))
@@ -82,8 +82,9 @@ func (o *object) addSpread(name string, d *collector.Distribution) {
 	o.add(collector.Of("p99_"+name, d.P99))
 }
 
-// sglangKeys returns the keys of sglang.bench_serving. Its ITL pools all requests, and its TPOT has one value per
-// request, as in our report. Its concurrency is the mean number of requests in flight.
+// sglangKeys returns the keys of sglang.bench_serving. The ITL of sglang.bench_serving pools all requests, and its
+// TPOT has one value per request, as in our report. The concurrency of sglang.bench_serving is the mean number of
+// requests in flight.
 func sglangKeys(r *collector.Report) (o object) {
 	o.add(collector.Of("backend", "replay"))
 	o.add(collector.Of("duration", r.DurationMS/1000))

@@ -83,7 +83,7 @@ func (w *Writer) followRequests(stage scheduler.Role, k *worker, p *scheduler.Pa
 	}
 }
 
-// endWait ends the wait of a request. Its arrow continues to its first pass.
+// endWait ends the wait of a request. The arrow of the request continues to its first pass.
 func (w *Writer) endWait(stage scheduler.Role, k *worker, id sim.RequestID, at sim.Time) {
 	l := &w.lanes[id]
 	s := l.stageOf(stage)
@@ -143,8 +143,8 @@ func (w *Writer) writePhase(id sim.RequestID, part string, from, to sim.Time) {
 	}
 }
 
-// openLane begins the lane of a request. It writes the outer slice before the slices in it, since readers take events
-// with equal times in the order of the file.
+// openLane begins the lane of a request. openLane writes the outer slice before the slices in it, since readers take
+// events with equal times in the order of the file.
 func (w *Writer) openLane(id sim.RequestID) {
 	if l := &w.lanes[id]; !l.open {
 		l.open = true

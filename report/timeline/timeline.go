@@ -40,7 +40,7 @@ type Counts struct {
 	Decisions    int // placements
 }
 
-// Writer writes a timeline. It observes a replay; Close completes the file.
+// Writer writes a timeline. A Writer observes a replay; Close completes the file.
 type Writer struct {
 	out    encoder
 	cut    Options
@@ -117,7 +117,7 @@ func (w *Writer) Grow(requests int) {
 	w.lanes = append(make([]lane, 0, len(w.lanes)+requests), w.lanes...)
 }
 
-// Close completes the trace. It returns the first write error, or an error if the chosen request does not exist.
+// Close completes the trace. Close returns the first write error, or an error if the chosen request does not exist.
 func (w *Writer) Close() error {
 	switch c := w.cut.Request; {
 	case c == nil || w.met:

@@ -148,8 +148,8 @@ func (v *View) table(width, room int, colors bool) []string {
 	return lines
 }
 
-// pickRows returns this number of workers, the busiest of each stage in turn, and the remaining workers. Both lists
-// are in the original order.
+// pickRows returns this number of workers, the busiest of each stage in turn, and the remaining workers. The lists
+// shown and rest are in the original order.
 func (v *View) pickRows(all []*worker, rows int) (shown, rest []*worker) {
 	var stages [2][]*worker
 	for _, w := range all {

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Screen shows a View at intervals. Its methods are called by one goroutine at a time, the goroutine of the replay.
+// Screen shows a View at intervals. The methods of a Screen are called by one goroutine at a time, the goroutine of
+// the replay.
 type Screen struct {
 	View *View
 	Out  io.Writer
@@ -25,8 +26,8 @@ type Screen struct {
 	drawn []string  // the frame on the terminal
 }
 
-// Progress receives the number of finished requests and of all requests. It shows the state of the replay if the
-// interval has passed.
+// Progress receives the number of finished requests and of all requests. Progress shows the state of the replay if
+// the interval has passed.
 func (s *Screen) Progress(done, total int) {
 	now := s.Now()
 	if s.began.IsZero() {

@@ -148,7 +148,8 @@ type totals struct {
 	requests, prompts, outputs float64 // a second
 }
 
-// add adds a worker. Its requests and output tokens do not count if it passes requests on to a decode worker.
+// add adds a worker. The requests and output tokens of a worker do not count if the worker passes requests on to a
+// decode worker.
 func (t *totals) add(v *View, w *worker) {
 	t.running += w.running
 	t.waiting += w.waiting

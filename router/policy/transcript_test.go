@@ -32,7 +32,7 @@ import (
 //		adds a rule to the Admission in front of the next command text.
 //	text workers=N [picker=NAME] [ties=any] [temperature=T] [above=EXPRESSION] [role=prefill|decode]
 //	[seed=N] [budget=TOKENS] [order=NAME] [remember=BLOCKS] [for=MS] [kinds=NAME,...] [speeds=N,...]
-//		makes a router with a Text. Its expressions must not have spaces.
+//		makes a router with a Text. The expressions of a Text must not have spaces.
 //	answer LINE
 //		adds an answer of the program of the command process.
 //	process workers=N [role=prefill|decode] [seed=N]

@@ -9,7 +9,7 @@ import (
 type drafts struct {
 	core *Core
 	// Slots of requests that ended with the latest pass, and with the previous pass. A planned pass may still have
-	// shares for them.
+	// shares for these requests.
 	parting, parted []slot
 	ahead           bool     // a block is identified by its tokens and the next token
 	draftSlots      int      // tokens of the budget that the drafter uses for each request of a pass

@@ -3,10 +3,10 @@
 //	python3 -m venv .venv && .venv/bin/pip install aiconfigurator==0.12.0
 //	go run ./tools/aiconf -aiconfigurator .venv/bin/aiconfigurator [-write internal/accuracy/tables.txt]
 //
-// A question has a model, a GPU, fixed lengths of prompts and answers, and limits on TTFT and TPOT. Both programs
-// rank tensor parallelisms, and compare one pool with prefill and decode pools. The rate is output tokens per second
-// and GPU within the limits. With -write the tables replace the tables of a document. Without aiconfigurator, the
-// tool prints one line and ends with exit code 0.
+// A question has a model, a GPU, fixed lengths of prompts and answers, and limits on TTFT and TPOT. aiconfigurator
+// and replay plan rank tensor parallelisms, and compare one pool with prefill and decode pools. The rate is output
+// tokens per second and GPU within the limits. With -write the tables replace the tables of a document. Without
+// aiconfigurator, the tool prints one line and ends with exit code 0.
 //
 // Read questions.go, peer.go (aiconfigurator), own.go (replay plan), compare.go, then main.go.
 package main

@@ -5,10 +5,10 @@
 //	.venv/bin/pip install --no-deps ai-dynamo==1.6.1 ai-dynamo-runtime==1.6.1 && .venv/bin/pip install uvloop fastapi pyzmq msgspec blake3
 //	go run ./tools/aisimulate -aisimulate .venv/bin/aisimulate [-trace FILE] [-write internal/accuracy/tables.txt]
 //
-// Both programs use 8 workers of an H100 with Llama-3.1-8B. Each worker has 6,765 KV blocks of 64 tokens, 1,024 seats
-// and 8,192 tokens per pass. AISimulate's KV router belongs to its stack "dynamo". If the stack is not installed, the
-// rows are omitted. With -write the table replaces the table of a document. Without AISimulate or the trace, the tool
-// prints one line and ends with exit code 0.
+// AISimulate and replay use 8 workers of an H100 with Llama-3.1-8B. Each worker has 6,765 KV blocks of 64 tokens,
+// 1,024 seats and 8,192 tokens per pass. AISimulate's KV router belongs to its stack "dynamo". If the stack is not
+// installed, the rows are omitted. With -write the table replaces the table of a document. Without AISimulate or the
+// trace, the tool prints one line and ends with exit code 0.
 package main
 
 import (

@@ -19,7 +19,7 @@ func program(t *testing.T, name, report string) string {
 	return path
 }
 
-// Both programs get the same cluster, and the table contains their reports. Reports with different numbers of
+// AISimulate and replay get the same cluster, and the table contains both reports. Reports with different numbers of
 // requests are rejected.
 func TestCompare(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")

@@ -204,8 +204,8 @@ func (r *rig) each(do func(s *slot)) error {
 	return nil
 }
 
-// slot is a directory in which command lines run one after the other. Both programs run in the same directory, so
-// that printed paths are equal.
+// slot is a directory in which command lines run one after the other. The old and the new program run in the same
+// directory, so that printed paths are equal.
 type slot struct {
 	*rig
 	dir  string

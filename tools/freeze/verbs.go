@@ -19,8 +19,8 @@ type verb struct {
 
 func (v *verb) words() []string { return strings.Fields(v.name) }
 
-// listUnfit returns the commands that are not run. Such commands serve until they are stopped, or another program
-// implements them.
+// listUnfit returns the commands that are not run. A command is not run if it serves until it is stopped, or if
+// another program implements it.
 func listUnfit() []string { return []string{"ui", "completion"} }
 
 // unfitFlags returns the excluded flags and the reasons.

@@ -169,8 +169,8 @@ type pass struct {
 }
 
 // twin is the policy of this program and the outcome of its choices. A gateway with evictions has several twins with
-// different initial counts of uses. One match in eight counts as a use, and the count at the start of the gateway is
-// unknown.
+// different initial counts of uses. The gateway counts one match in eight as a use, and the count at the start of the
+// gateway is unknown.
 type twin struct {
 	policy router.Policy
 	uses   int

@@ -77,8 +77,8 @@ func fitCorrections(all []Outcome) silicon.Corrections {
 	}))
 }
 
-// fitsOf returns the fitted corrections of each era. One fit uses all servers, and further fits leave out one model
-// or GPU generation each. The errors of these are for the held-out servers.
+// fitsOf returns the fitted corrections of each era. One fit of an era uses all servers, and further fits leave out
+// one model or GPU generation each. The errors of the further fits are for the held-out servers.
 func fitsOf(all []Outcome) (fits []accuracy.Constants) {
 	for _, era := range groupBy(all, eraOf) {
 		leaveOut(era.all, func(name string, fitted, judged []Outcome) {

@@ -52,8 +52,8 @@ func fitFrontEnd(all []Outcome) silicon.FrontEnd {
 	return silicon.FrontEnd{Base: x[0], Token: x[1]}
 }
 
-// frontEndsOf returns the fitted front ends of each engine. One fit uses all servers, and further fits leave out one
-// model or GPU generation each. The errors of these are for the held-out servers.
+// frontEndsOf returns the fitted front ends of each engine. One fit of an engine uses all servers, and further fits
+// leave out one model or GPU generation each. The errors of the further fits are for the held-out servers.
 func frontEndsOf(all []Outcome) (fits []accuracy.FrontEnd) {
 	for _, engine := range groupBy(listFirst(all), func(o *Outcome) string { return accuracy.NameEngine(o.Engine) }) {
 		leaveOut(engine.all, func(name string, fitted, judged []Outcome) {

@@ -1,5 +1,5 @@
 // Command parity replays random workloads with the published reference and with this program. The command compares
-// the reports of both.
+// the reports of the reference and of this program.
 //
 //	go run ./tools/parity -n 500
 //	go run ./tools/parity -seed 1234 -n 1 -v     one run, as a failure prints it

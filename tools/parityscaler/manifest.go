@@ -65,7 +65,7 @@ func newScaledObject(c *autoscale.Config) object {
 	return object{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": object{"name": "workers"}, "spec": spec}
 }
 
-// isOfPool reports whether a metric is a number for the whole pool. Such a metric is external.
+// isOfPool reports whether a metric is a number for the whole pool. A metric for the whole pool is external.
 func isOfPool(m autoscale.Metric) bool {
 	switch m {
 	case autoscale.Waiting, autoscale.Running, autoscale.InFlight, autoscale.KVUsage:

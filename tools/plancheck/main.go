@@ -6,7 +6,7 @@
 //	go run ./tools/plancheck -n 2     two of them, as .ci/run has it
 //	go run ./tools/plancheck -calibrate 200
 //
-// One question is also planned for prefill and decode workers with a tensor parallelism for each pool. For this
+// plancheck also plans one question for prefill and decode workers with a tensor parallelism for each pool. For this
 // question, the search must find as few GPUs as the exhaustive plan.
 //
 // The tool prints a line for each question and the costs of both. A cost is a number of replayed requests. A replay

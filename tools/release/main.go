@@ -5,7 +5,7 @@
 // GoReleaser makes reproducible archives too. By its documentation, GoReleaser requires syft for bills of materials,
 // and uv or poetry for wheels, which do not contain the programs. The images of GoReleaser require Docker or, with
 // ko, a base image from a registry. The wheels, the image without a base, and the comparison of two builds (-twice)
-// would still need this command. This command requires only a Go toolchain.
+// would still need this command. Command release requires only a Go toolchain.
 //
 // Read main.go, build.go, archive.go, image.go, bill.go, formula.go, wheel.go.
 package main

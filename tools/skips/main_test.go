@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// reported contains go test reports about three packages. One package has passing, failing and skipped tests, one
-// does not compile, and one has no tests.
+// reported contains go test reports about four packages. Package a has passing, failing and skipped tests, package b
+// does not compile, package c has no tests, and package d passes.
 const reported = `{"Action":"start","Package":"github.com/replay-llm/replay/a"}
 {"Action":"run","Package":"github.com/replay-llm/replay/a","Test":"TestGood"}
 {"Action":"output","Package":"github.com/replay-llm/replay/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}

@@ -175,8 +175,8 @@ type reachable struct {
 	limits []slo.Objective
 }
 
-// findReachable loosens the objectives until the nearest cluster meets them in the target share of resamples. It
-// returns nil if objectives are per request, or if the queue of the cluster grows to the end.
+// findReachable loosens the objectives until the nearest cluster meets them in the target share of resamples.
+// findReachable returns nil if objectives are per request, or if the queue of the cluster grows to the end.
 func (f *planFlags) findReachable(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) (*reachable, error) {
 	if slices.ContainsFunc(f.slo.All, func(o slo.Objective) bool { return o.Statistic == "" }) {
 		return nil, nil

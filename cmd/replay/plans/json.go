@@ -64,8 +64,8 @@ type confidentDocument struct {
 	Met        int     `json:"resamples_met"`
 	Confidence float64 `json:"confidence"`
 	ModelError float64 `json:"model_error"` // the largest of PassTimes, as a share
-	// PassTimes is the range of the factor between passes of measured servers and passes of the model. It is nil if
-	// no server was measured; then the range is symmetric.
+	// PassTimes is the range of the factor between passes of measured servers and passes of the model. PassTimes is
+	// nil if no server was measured; then the range is symmetric.
 	PassTimes *plan.Range `json:"pass_time_factors,omitempty"`
 	PerHour   float64     `json:"cost_per_hour"` // 0 without a price
 }

@@ -603,7 +603,7 @@ func (r *planRunner) replayWatched(ctx context.Context, p plan.Point, cluster en
 // sharedName is the name of the objective value for per-request limits.
 const sharedName = "requests that meet theirs"
 
-// measureOf returns the values of a replay that a plan needs. It returns an error if no cluster can meet an
+// measureOf returns the values of a replay that a plan needs. measureOf returns an error if no cluster can meet an
 // objective, because too many requests are rejected.
 func measureOf(result *harness.Result, w *loadgen.Workload, f *planFlags) (plan.Measure, error) {
 	report, objectives := result.Report, f.slo.All

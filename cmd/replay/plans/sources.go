@@ -16,8 +16,8 @@ type source struct {
 	found     bool
 }
 
-// findSources finds the needs of the best answer with each single source of uncertainty. It returns none if there is
-// only one source, or if no cluster is recommended.
+// findSources finds the needs of the best answer with each single source of uncertainty. findSources returns no
+// source if there is only one source, or if no cluster is recommended.
 func (f *planFlags) findSources(ctx context.Context, r *planRunner, found *plan.Plan, a *plan.Answer) ([]source, error) {
 	c := a.Confident
 	i := a.Variant

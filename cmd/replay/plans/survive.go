@@ -65,7 +65,8 @@ func sizeOf(t *engines.Topology) int {
 	return n
 }
 
-// replaySurviving replays a point, and again with each loss of workers. Its measure is the worst of all.
+// replaySurviving replays a point, and again with each loss of workers. The returned measure is the worst measure of
+// these replays.
 func (r *planRunner) replaySurviving(ctx context.Context, p plan.Point) (plan.Measure, error) {
 	whole := r.choices[p.Variant].clusterOf(p.Shape)
 	worst, err := r.replayPoint(ctx, p, whole)

@@ -113,7 +113,7 @@ func shortenShape(s plan.Shape) string {
 	return s.String()
 }
 
-// writeFront prints the Pareto front. It names settings by their numbers in writeVariants.
+// writeFront prints the Pareto front. writeFront names settings by their numbers in writeVariants.
 func (p *planSheet) writeFront(b *strings.Builder) {
 	if len(p.plan.Front) == 0 {
 		return

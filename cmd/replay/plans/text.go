@@ -139,8 +139,8 @@ func (p *planSheet) endFound() error {
 	return cli.Coded(cli.ExitObjective, "no cluster considered meets the objectives")
 }
 
-// shownAnswer returns the answer that is printed in full: the best answer, or the first answer that misses. There is
-// always one, since a plan without a runnable choice is an error.
+// shownAnswer returns the answer that is printed in full: the best answer, or the first answer that misses. A plan
+// always has such an answer, since a plan without a runnable choice is an error.
 func (p *planSheet) shownAnswer() *plan.Answer { return shownAnswer(p.plan) }
 
 func shownAnswer(p *plan.Plan) *plan.Answer {

@@ -56,8 +56,8 @@ func errorWithin(share float64) passError {
 }
 
 // errorInBand returns the error of the servers of a band. A simulated time that is off by a share is wrong by the
-// factor of 1 plus this share. The 10th and the 90th percentile enclose eight tenths. They are widened to nine tenths
-// on either side of the median.
+// factor of 1 plus this share. The 10th and the 90th percentile enclose eight tenths. errorInBand widens these
+// percentiles to nine tenths on either side of the median.
 func errorInBand(b *accuracy.Band) passError {
 	centre := 1 / (1 + b.Median/100)
 	end := func(off float64) float64 {
@@ -153,7 +153,7 @@ func errorBySheets(a *engineargs.Args, share float64) passError {
 
 // passFactors returns the factor of passes in each resample. The factors are the medians of equally likely parts of a
 // log-normal distribution around the centre, in an order drawn with seed. Nine tenths of the distribution are within
-// the error. Its widths below and above the centre differ.
+// the error. The widths of the error below and above the centre differ.
 func passFactors(n int, e passError, seed uint64) []float64 {
 	factors := make([]float64, n)
 	for i, place := range sim.NewRand(seed, "model error").Perm(n) {

@@ -206,7 +206,7 @@ func (r *planRunner) keep(kept []int) {
 }
 
 // hardSample returns the resample that a choice must meet before it is planned: the resample with the longest passes
-// among the resamples that the target requires. It returns 0 without resamples.
+// among the resamples that the target requires. hardSample returns 0 without resamples.
 func (r *planRunner) hardSample() int {
 	f := r.flags
 	if f.resamples == 0 || f.confidence == 0 {

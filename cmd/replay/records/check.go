@@ -147,8 +147,8 @@ func (c *checking) run(ctx context.Context, s cli.Streams, file *budget.File, gi
 	return run, err
 }
 
-// missedOnly reports whether a run completed and missed its objectives. Such a run is no error of check, which judges
-// only budgets.
+// missedOnly reports whether a run completed and missed its objectives. A run that missed its objectives is no error
+// of check, which judges only budgets.
 func missedOnly(err error) bool {
 	var own *cli.CodedError
 	return errors.As(err, &own) && own.Code == cli.ExitObjective

@@ -204,7 +204,7 @@ func (e *cannotError) Error() string { return e.text }
 
 func cannotRun(format string, args ...any) error { return &cannotError{fmt.Sprintf(format, args...)} }
 
-// runAgain runs the command of a recorded run again. If the results are equal, it returns the passes.
+// runAgain runs the command of a recorded run again. If the results are equal, runAgain returns the passes.
 func runAgain(ctx context.Context, s cli.Streams, side *diff.Side) (all []passes.Pass, err error) {
 	err = repeatRun(ctx, s, side, nil, func(again *rundir.Run, dir string) (err error) {
 		if again.Lifecycles != side.Run.Lifecycles {

@@ -138,7 +138,7 @@ func (l *livePage) packFiles(r *explore.Recorded, run *rundir.Run) ([]explore.Fi
 	return all, nil
 }
 
-// readTrace reads the trace of a run. It must be one file, unchanged since the run.
+// readTrace reads the trace of a run. The trace must be one file, unchanged since the run.
 func readTrace(path string, inputs []rundir.Input) (explore.File, error) {
 	traces := slices.DeleteFunc(slices.Clone(inputs), func(in rundir.Input) bool { return in.Role != "trace" })
 	if len(traces) != 1 {

@@ -265,8 +265,8 @@ setTimeout(() => { said.problems = "not done in time: waits for " + waits + "; "
 </script>`
 
 // In real browsers the page loads, redraws while a setting changes, keeps a run next to another run, restores
-// settings from its link, and shows errors. It uses a light layout on a wide screen and a dark one on a phone, and
-// requests no other host.
+// settings from its link, and shows errors. The page uses a light layout on a wide screen and a dark layout on a
+// phone, and requests no other host.
 func TestBrowser(t *testing.T) {
 	if !*browser {
 		t.Skip("skipped: only with -browser (make browser)")

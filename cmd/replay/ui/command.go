@@ -1,5 +1,5 @@
-// Package ui holds the command ui. It serves one page, only on the loopback address. The page requests runs from a
-// session of package explore.
+// Package ui holds the command ui. The command serves one page, only on the loopback address. The page requests runs
+// from a session of package explore.
 //
 // Read command.go, then server.go (the requests and their answers) and plan.go (the search for a cluster).
 package ui

@@ -21,7 +21,7 @@ import (
 // mostBody is the maximum size of a question, in bytes.
 const mostBody = 1 << 20
 
-// site answers one browser. It serves only the page and its questions.
+// site answers one browser. The site serves only the page and the requests of the page.
 type site struct {
 	session *explore.Session
 	host    string // HOST:PORT that the browser must name
@@ -32,7 +32,7 @@ type site struct {
 	asked   chan struct{}
 }
 
-// newSite returns the site at host. Its paths begin with a token; "": a random token.
+// newSite returns the site at host. The paths of the site begin with token, or with a random token if token is "".
 func newSite(session *explore.Session, host, token string) *site {
 	if token == "" {
 		token = rand.Text()

@@ -147,8 +147,8 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// A plan of the page equals replay plan with the same flags. Its lines report the progress of the search. The last
-// line has the answer, with the settings of a replay.
+// A plan of the page equals replay plan with the same flags. The lines of the answer report the progress of the
+// search. The last line has the answer, with the settings of a replay.
 func TestPlan(t *testing.T) {
 	const burst = "../../../testdata/traces/burst.jsonl"
 	s := newTestSite(t, burst)

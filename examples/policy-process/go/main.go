@@ -1,5 +1,5 @@
-// This program is a router policy in a separate process. It scores workers like the picker of llm-d, with the weights 3
-// for cached prefix, 2 for free KV cache and 2 for a short queue, each score from 0 to 1.
+// This program is a router policy in a separate process. The policy scores workers like the picker of llm-d, with the
+// weights 3 for cached prefix, 2 for free KV cache and 2 for a short queue, each score from 0 to 1.
 //
 //	go build -o bin/picker ./examples/policy-process/go
 //	replay trace TRACE --workers 8 --policy-process bin/picker
@@ -50,7 +50,7 @@ type decision struct {
 	ids, cached, usage, waiting []float64
 }
 
-// read parses a line. It contains only numbers: four per worker and one for the request.
+// read parses a line. The line contains only numbers: four per worker and one for the request.
 func (d *decision) read(line []byte) error {
 	d.numbers = d.numbers[:0]
 	for part := range bytes.FieldsFuncSeq(line, func(r rune) bool { return r == '[' || r == ']' || r == ',' || r == '\n' }) {
@@ -69,7 +69,8 @@ func (d *decision) read(line []byte) error {
 	return nil
 }
 
-// choose returns the worker with the highest score. Of equal scores it returns the first.
+// choose returns the worker with the highest score. If several workers have the highest score, choose returns the
+// first worker.
 func (d *decision) choose() int64 {
 	least, most := slices.Min(d.waiting), slices.Max(d.waiting)
 	best, highest := 0, -1.0

@@ -1,5 +1,6 @@
-// This program is an autoscaler in a separate process. It decides like the HorizontalPodAutoscaler of Kubernetes: the target
-// is 8 requests in flight per worker. It scales down to the maximum recommendation of the last minute.
+// This program is an autoscaler in a separate process. The autoscaler decides like the HorizontalPodAutoscaler of
+// Kubernetes: the target is 8 requests in flight per worker. The autoscaler scales down to the maximum recommendation
+// of the last minute.
 //
 //	go build -o bin/scaler ./examples/scaler-process/go
 //	replay trace TRACE --autoscale examples/scaler-process/go/process.yaml

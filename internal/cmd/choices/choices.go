@@ -14,7 +14,7 @@ import (
 	"github.com/replay-llm/replay/plan"
 )
 
-// Space describes which settings vary. Its fields are the values of the flags with the same names.
+// Space describes which settings vary. The fields of a Space are the values of the flags with the same names.
 type Space struct {
 	Vary, Fix, Allow []string
 	Topology         string // value of --topology: aggregated, disaggregated or both

@@ -78,8 +78,8 @@ func TestVaryRefuses(t *testing.T) {
 	}
 }
 
-// The tensor parallelism of prefill and decode workers may differ by a factor of two. Such choices have the default
-// token budget.
+// The tensor parallelism of prefill and decode workers may differ by a factor of two. Choices with different tensor
+// parallelism have the default token budget.
 func TestPoolsDivideTheModel(t *testing.T) {
 	all, err := list(t, &Space{Topology: "aggregated"})
 	if err != nil {

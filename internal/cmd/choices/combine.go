@@ -150,8 +150,8 @@ func kindOf(settings []plan.Setting, split bool) string {
 	return strings.Join(parts, " ")
 }
 
-// variesListedRouters reports whether routers vary and all of them are in the registry of policies. Such routers
-// treat all workers equally.
+// variesListedRouters reports whether routers vary and all of them are in the registry of policies. Routers in the
+// registry treat all workers equally.
 func (s *Space) variesListedRouters(o *options.Options) bool {
 	for _, axis := range s.axes {
 		if axis.Name == Router {

@@ -8,7 +8,7 @@ import (
 	"github.com/replay-llm/replay/internal/excerpt"
 )
 
-// Exit codes of all commands. docs/command-line.md lists them.
+// Exit codes of all commands, as listed in docs/command-line.md.
 const (
 	ExitDone        = 0
 	ExitRefused     = 1

@@ -87,7 +87,8 @@ func (p Program) RunIn(ctx context.Context, s Streams) int {
 }
 
 // roomOnStack grows the stack of this goroutine while the stack is empty. Growing a stack that has frames copies all
-// frames. This copy also reads tables of all functions with a frame: 0.8 MiB of the program file in a short replay.
+// frames. Copying the frames also reads tables of all functions with a frame: 0.8 MiB of the program file in a short
+// replay.
 //
 //go:noinline
 func roomOnStack(i byte) byte {
@@ -162,7 +163,8 @@ func waitForEnd(ctx context.Context, s Streams, ended <-chan error) error {
 	}
 }
 
-// EndInOwnTime lets the command take longer than patience to end cleanly. A second signal still ends it immediately.
+// EndInOwnTime lets the command take longer than patience to end cleanly. A second signal still ends the command
+// immediately.
 func (s Streams) EndInOwnTime() {
 	select {
 	case s.calm <- struct{}{}:

@@ -22,7 +22,7 @@ type Progress struct {
 	total int
 }
 
-// bar draws a bar on a terminal. *progressbar.ProgressBar implements it.
+// bar draws a bar on a terminal. *progressbar.ProgressBar implements bar.
 type bar interface {
 	ChangeMax(total int)
 	Set(done int) error

@@ -65,7 +65,8 @@ func TestProgressBar(t *testing.T) {
 	}
 }
 
-// An update between two redraws only compares counts and reads the clock. Such an update allocates no memory.
+// An update between two redraws only compares counts and reads the clock. An update between two redraws allocates no
+// memory.
 func TestProgressIsThrottled(t *testing.T) {
 	var out bytes.Buffer
 	p := newBar(&out, "requests", rateColumns)

@@ -18,8 +18,8 @@ import (
 // variablePrefix is the prefix of environment variables that set flags.
 const variablePrefix = "REPLAY_"
 
-// isOther reports whether a variable with the prefix does not set a flag. Such variables are read elsewhere, or
-// Kubernetes sets them in pods for a service with the name replay.
+// isOther reports whether a variable with the prefix does not set a flag. Variables that do not set a flag are read
+// elsewhere, or Kubernetes sets them in pods for a service with the name replay.
 func isOther(name, value string) bool {
 	for _, prefix := range []string{"LINK_", "TEST_", "SERVICE_", "PORT_"} {
 		if strings.HasPrefix(name, prefix) {

@@ -213,7 +213,7 @@ func (c *pickerConfig) find(kind string) *pickerPlugin {
 	return nil
 }
 
-// readSession checks the parameters of plugins for session affinity. The simulation does not use them.
+// readSession checks the parameters of plugins for session affinity. The simulation does not use these parameters.
 func readSession(x *pickerPlugin) error {
 	return readParameters(x, &struct {
 		Algorithm string  `yaml:"algorithm"`

@@ -296,8 +296,8 @@ func (c *pickerConfig) addPlugin(ref pluginRef, p *policy.Picker) error {
 	return nil
 }
 
-// preparation is a feature gate of the releases with the first apiVersion. Without it, the router does not call
-// plugins before it schedules a request, and does not record sent prompts.
+// preparation is a feature gate of the releases with the first apiVersion. Without this gate, the router does not
+// call plugins before it schedules a request, and does not record sent prompts.
 const preparation = "prepareDataPlugins"
 
 // lacksPreparation reports whether the router does not call plugins before it schedules a request.

@@ -28,7 +28,7 @@ import (
 // replay concurrency if max-in-flight is set, and otherwise those of replay trace.
 type Settings map[string]string
 
-// Session has traces and their parsed workloads. Its methods are safe for concurrent use.
+// Session has traces and their parsed workloads. The methods of a Session are safe for concurrent use.
 type Session struct {
 	// Progress is called repeatedly during a run, like the Progress of replay.Streams. Progress may be nil. Progress
 	// must be set before the first question.

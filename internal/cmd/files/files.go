@@ -1,8 +1,8 @@
 // Package files reads files that describe parts of a replay: faults, changes of size, autoscalers, router policies,
 // admissions and classes.
 //
-// The keys of a file are struct tags of the value that it is read into (package yamlfile). This package has the rules
-// that tags cannot express.
+// The keys of a file are struct tags of the value that it is read into (package yamlfile). Package files has the
+// rules that tags cannot express.
 //
 // Read scale.go, faults.go, autoscale.go, policy.go and classes.go.
 package files

@@ -215,8 +215,8 @@ func (p *page) writeAll(command string, groups []flagGroup) {
 	p.writeLine("%s", strings.Join(lines, "\n"))
 }
 
-// isOfPool reports whether flags contains the same flag without the prefix prefill- or decode-. In this case its
-// group describes it.
+// isOfPool reports whether flags contains the same flag without the prefix prefill- or decode-. In this case the
+// group of the flag describes the flag.
 func isOfPool(f *pflag.Flag, flags []*pflag.Flag) bool {
 	for _, pool := range []string{"prefill-", "decode-"} {
 		if name, ok := strings.CutPrefix(f.Name, pool); ok && slices.ContainsFunc(flags, func(g *pflag.Flag) bool { return g.Name == name && describeFlag(g) == describeFlag(f) }) {

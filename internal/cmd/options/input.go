@@ -88,8 +88,8 @@ func (in *input) isSynthetic() bool {
 	return in.FirstChanged(countFlags()...) != "" || in.turns != 1 || in.ratio != 0 || in.groups != 0 || in.delayMS != 0
 }
 
-// WarnInterval returns a warning for a synthetic workload in open loop with the default interval of arrivals, which is
-// shorter than that of most services. Otherwise it returns "".
+// WarnInterval returns a warning for a synthetic workload in open loop with the default interval of arrivals, which
+// is shorter than that of most services. For other workloads WarnInterval returns "".
 func (o *Options) WarnInterval() string {
 	if !o.input.isSynthetic() || o.Changed("arrival-interval-ms") || o.Changed("max-in-flight") || o.input.speedup != 1 {
 		return ""

@@ -135,8 +135,8 @@ func takeReported(settings []plan.Setting, m *calibrate.Measured) (all []plan.Se
 	return settings, filled
 }
 
-// HideEvents sets whether KV events are hidden from the router of a replay. If they are not hidden, the router
-// receives them without delay.
+// HideEvents sets whether KV events are hidden from the router of a replay. If KV events are not hidden, the router
+// receives KV events without delay.
 func HideEvents(spec *replay.Spec, hidden bool) {
 	spec.Signals.Index = nil
 	if hidden {
@@ -164,7 +164,7 @@ func warmUp(spec *replay.Spec, m *calibrate.Measured) error {
 }
 
 // FitCheck returns a function that checks a request against the deployment in a file. The function returns an error
-// if the deployment can never serve the request. Without a file it always returns nil.
+// if the deployment can never serve the request. Without a file the function always returns nil.
 func FitCheck(file string) (func(input, output int) error, error) {
 	if file == "" {
 		return func(int, int) error { return nil }, nil

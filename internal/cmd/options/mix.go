@@ -72,7 +72,7 @@ func (w *workerCount) Set(text string) error {
 	return nil
 }
 
-// fileNames is a flag for paths of files. Its values are lists with commas, and the flag may be repeated.
+// fileNames is a flag for paths of files. The values of the flag are lists with commas, and the flag may be repeated.
 type fileNames []string
 
 func (f *fileNames) String() string { return strings.Join(*f, ",") }

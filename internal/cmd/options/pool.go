@@ -228,8 +228,8 @@ func (s *shared) notJSON(flag string, err error) error {
 	return fmt.Errorf("--%s: %w", s.Name(flag), err)
 }
 
-// givenPartOf returns a set flag for a member of an object, if the object is invalid or lacks a member. Otherwise it
-// returns nil.
+// givenPartOf returns a set flag for a member of an object, if the object is invalid or lacks a member. Otherwise
+// givenPartOf returns nil.
 func (e *engine) givenPartOf(p *Pool, key *engineargs.KeyError) *schema.Flag {
 	object, _, isMember := strings.Cut(key.Key, ".")
 	if isMember && key.Value != "missing" {

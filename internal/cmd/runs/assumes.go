@@ -94,7 +94,8 @@ func PrintAssumptions(w io.Writer, all []engines.Assumption) error {
 	return nil
 }
 
-// WriteAssumptionsMarkdown writes assumptions as a Markdown list. Without assumptions it writes nothing.
+// WriteAssumptionsMarkdown writes assumptions as a Markdown list. Without assumptions WriteAssumptionsMarkdown writes
+// nothing.
 func WriteAssumptionsMarkdown(w io.Writer, all []engines.Assumption) error {
 	if len(all) == 0 {
 		return nil

@@ -154,7 +154,7 @@ func (f *forkFlags) replay(ctx context.Context, s cli.Streams, x *forked, all []
 func recordingFlags() []string { return []string{"requests-format", "passes", "slo", "slo-attainment"} }
 
 // readRun returns the replay to fork. If the argument is a run directory, readRun returns the recorded replay.
-// Otherwise it returns the replay of the flags.
+// Otherwise readRun returns the replay of the flags.
 func (f *forkFlags) readRun(s cli.Streams, args []string) (*forked, error) {
 	own := []string{"at", "future", "set", "grid", "output", "jobs", "out"}
 	recorded := false

@@ -152,7 +152,7 @@ func (r *run) replayAll(ctx context.Context, timed, events func(io.Writer) loggi
 	})
 }
 
-// replayLogged replays and writes a log to the file that a flag names. Without the flag it only replays.
+// replayLogged replays and writes a log to the file that a flag names. Without the flag replayLogged only replays.
 func (r *run) replayLogged(flag, path string, newLog func(io.Writer) logging, replay func(...harness.Observer) error) error {
 	if !r.o.Changed(flag) {
 		return replay()

@@ -127,8 +127,8 @@ func (h *ByHour) cutHours(ctx context.Context, r *Runner, w *loadgen.Workload, n
 	return nil
 }
 
-// resizeMissed sets the cluster of hours that no number of workers can serve. Such hours get the largest cluster of
-// all other hours, because more workers do not help.
+// resizeMissed sets the cluster of hours that no number of workers can serve. Hours that no number of workers can
+// serve get the largest cluster of all other hours, because more workers do not help.
 func (h *ByHour) resizeMissed(r *Runner) {
 	largest, met := r.leastShape(), false
 	for i := range h.hours {
@@ -284,8 +284,8 @@ func nameSize(s plan.Shape) string {
 	return s.String()
 }
 
-// addWorkers adds a worker to each hour in which the schedule misses the objectives. If no single hour misses them,
-// it adds a worker to the hour with the worst values.
+// addWorkers adds a worker to each hour in which the schedule misses the objectives. If no single hour misses the
+// objectives, addWorkers adds a worker to the hour with the worst values.
 func (h *ByHour) addWorkers(ctx context.Context, r *Runner, w *loadgen.Workload) error {
 	measures, err := h.judgeHours(ctx, r, w)
 	if err != nil {

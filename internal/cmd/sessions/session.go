@@ -1,5 +1,5 @@
 // Package sessions implements the command session. The package reads command lines from standard input and runs them
-// in one process, so that a trace is read only once. replay.Session of the Python package uses it.
+// in one process, so that a trace is read only once. replay.Session of the Python package uses this command.
 package sessions
 
 import (

@@ -23,7 +23,7 @@ import (
 	"github.com/replay-llm/replay/report/slo"
 )
 
-// CellRunner replays cells. Cells with the same workload share it.
+// CellRunner replays cells. Cells with the same settings of a workload share one workload.
 type CellRunner struct {
 	Warn      func(string) // receives warnings about traces, from several goroutines; nil: no warnings
 	EarlyStop bool         // stop a cell when it can no longer meet an objective
@@ -94,7 +94,7 @@ func stoppedReport(missed *slo.MissedError, spec *replay.Spec) (json.RawMessage,
 }
 
 // addHardware adds the number, name and hourly cost of the GPUs to a report. With an autoscaler, the number is the
-// mean over the replay. With --scale it adds nothing.
+// mean over the replay. With --scale addHardware adds nothing.
 func addHardware(result *harness.Result, spec *replay.Spec) error {
 	if spec.Compat || len(spec.Scale) > 0 {
 		return nil

@@ -210,7 +210,7 @@ func sweepPage(g *plan.Grid, t *plan.Results, assumed []engines.Assumption, comm
 }
 
 // sweepAnswer returns the number of cells that meet the common objectives, and the best of these cells. Without
-// objectives it returns the best of all cells.
+// objectives sweepAnswer returns the best of all cells.
 func sweepAnswer(all *table.Table, limits map[string]float64) *html.Answer {
 	column := func(name string) int {
 		return slices.IndexFunc(all.Columns, func(c table.Column) bool { return c.Name == name })

@@ -25,7 +25,7 @@ func readFleet(t *testing.T, name string, to any) string {
 	return string(text)
 }
 
-// The eight servers of examples/fleet have the addresses that llm-d's router and Prometheus use. This program accepts
+// The eight servers of examples/fleet have the addresses that llm-d's router and Prometheus use. replay-live accepts
 // the command lines of these servers, and the started servers answer. The routers are not started.
 func TestFleetExample(t *testing.T) {
 	var c struct {

@@ -178,8 +178,8 @@ type pyBatch struct {
 }
 
 // vLLM's classes from the releases' wheels decode the events of this program's servers, live and replayed. vLLM's
-// encoder reproduces the same bytes. make kv-interop runs it: REPLAY_PYTHON has pyzmq and msgspec, REPLAY_VLLM_EVENTS
-// is a folder with kv_events.py of the releases.
+// encoder reproduces the same bytes. make kv-interop runs this test: REPLAY_PYTHON has pyzmq and msgspec,
+// REPLAY_VLLM_EVENTS is a folder with kv_events.py of the releases.
 func TestVLLMClasses(t *testing.T) {
 	files := os.Getenv("REPLAY_VLLM_EVENTS")
 	if files == "" {

@@ -13,7 +13,7 @@ type Anonymize struct {
 	RoundMS float64
 	// First is the earliest arrival in ms. This arrival becomes 0.
 	First float64
-	// IDs maps the ids of the trace to new ids. Several traces can share it. nil means a new mapping that starts at
+	// IDs maps the ids of the trace to new ids. Several traces can share IDs. nil means a new mapping that starts at
 	// 0.
 	IDs *formats.Dense
 }

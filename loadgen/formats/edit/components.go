@@ -3,7 +3,7 @@ package edit
 import "github.com/replay-llm/replay/loadgen/formats"
 
 // connectSessions assigns the same key to sessions with shared leading blocks. A random sample therefore keeps or
-// drops them together.
+// drops sessions with shared blocks together.
 func (p *Sample) connectSessions(from Source, units map[string]*unit) error {
 	common, err := p.findCommon(from, units)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 
 // Merge writes several traces as one trace.
 type Merge struct {
-	// SharedIDs keeps ids unchanged, for files that are parts of one trace. If it is false, ids of different files
-	// become different.
+	// SharedIDs keeps ids unchanged, for files that are parts of one trace. If SharedIDs is false, ids of different
+	// files become different.
 	SharedIDs bool
-	// KeepTimes keeps arrivals unchanged. If it is false, the first arrival of every file becomes 0.
+	// KeepTimes keeps arrivals unchanged. If KeepTimes is false, the first arrival of every file becomes 0.
 	KeepTimes bool
 }
 

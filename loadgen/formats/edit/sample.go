@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/loadgen/formats/inspect"
 )
 
-// Sample has the conditions for sessions to keep. A session must meet all of them.
+// Sample has the conditions for sessions to keep. A session must meet all conditions.
 type Sample struct {
 	// Fraction is the probability to keep a session, 0 to 1. With the same seed, a larger fraction keeps all sessions
 	// of a smaller fraction. 0 keeps all.
@@ -60,8 +60,8 @@ type unit struct {
 	chosen bool
 }
 
-// Run writes the sample of a trace. If only Fraction is set, it reads the trace once. Otherwise it keeps the names of
-// sessions in memory and reads the trace twice, or four times with KeepPrefixes.
+// Run writes the sample of a trace. If only Fraction is set, Run reads the trace once. Otherwise Run keeps the names
+// of sessions in memory and reads the trace twice, or four times with KeepPrefixes.
 func (p Sample) Run(from Source, to Sink) (*Kept, error) {
 	if err := p.check(); err != nil {
 		return nil, err

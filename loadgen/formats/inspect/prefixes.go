@@ -63,8 +63,8 @@ func (s *seen) visitBlock(id, chain uint64) (weight float64, known bool) {
 // sampled reports whether only a sample of the blocks is stored.
 func (s *seen) sampled() bool { return s.rest.weight() > 1 }
 
-// counter counts how often each key occurs. Keys are hashes. If there are too many keys, it keeps only every second,
-// every fourth, … of them.
+// counter counts how often each key occurs. Keys are hashes. If there are too many keys, counter keeps only every
+// second key, then every fourth key, and so on.
 type counter struct {
 	counts probe.Table[uint64, uint32] // by key; 0 is not a key
 	most   int                         // maximum number of keys

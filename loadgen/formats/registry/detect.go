@@ -64,7 +64,8 @@ func listKinds() []kind {
 	}
 }
 
-// isReferences reports whether the reference can read the format. Such a format must be read like in the reference.
+// isReferences reports whether the reference can read the format. A format that the reference can read must be read
+// like in the reference.
 func isReferences(name string) bool { return name == formats.Mooncake || name == formats.Agentic }
 
 // findKind returns the format with a name.
@@ -179,7 +180,7 @@ func findTold(s *formats.Stream) (kind, error) {
 	return kind{}, excerpt.Errorf("trace format is %q, must be auto, %s", s.Options.Format, strings.Join(Names(), ", "))
 }
 
-// readSamples returns the first lines that are not blank. Except for the first, all of them are complete.
+// readSamples returns the first lines that are not blank. All lines except for the first are complete.
 func readSamples(s *formats.Stream) ([]sample, error) {
 	head, err := s.Lines.Peek()
 	if err != nil && err != io.EOF {
@@ -250,8 +251,8 @@ func mayFollow(first, row string) bool {
 		first == formats.Mooncake && row == tables.Lengths // the reader returns an error for this row
 }
 
-// isDocument reports whether the file seems to be a single JSON value. Such a value has several lines, or a line that
-// is longer than the window.
+// isDocument reports whether the file seems to be a single JSON value. A single JSON value has several lines, or a
+// line that is longer than the window.
 func isDocument(s *formats.Stream, samples []sample) bool {
 	head, err := s.Lines.Peek()
 	if err == io.EOF {

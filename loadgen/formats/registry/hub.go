@@ -24,7 +24,7 @@ type hubTable struct {
 
 // findHubTable returns the sorted files of a data set from a hub. dir can be a directory of the cache
 // (datasets--OWNER--NAME), a copy of the repository, or a directory saved by the library datasets. For other
-// directories it returns no files.
+// directories findHubTable returns no files.
 func findHubTable(dir string) ([]string, error) {
 	root, err := findSnapshot(dir)
 	if err != nil {
@@ -57,8 +57,8 @@ func findHubTable(dir string) ([]string, error) {
 	return nil, nil
 }
 
-// dataKinds returns the extensions of data files. If a directory has files with several of them, the first extension
-// is used.
+// dataKinds returns the extensions of data files. If a directory has files with several of these extensions, the
+// first extension is used.
 func dataKinds() []string { return []string{".parquet", ".arrow", ".jsonl", ".csv", ".json"} }
 
 // findSnapshot returns the directory with the files of a download. In a directory of the cache, this is the main

@@ -20,8 +20,8 @@ func zeroRows() map[string]string {
 	}
 }
 
-// Each reader of each format handles requests with 0 output tokens by ZeroOutput. Such requests are dropped and
-// counted, changed to one token, or rejected.
+// Each reader of each format handles requests with 0 output tokens by ZeroOutput. Requests with 0 output tokens are
+// dropped and counted, changed to one token, or rejected.
 func TestZeroOutput(t *testing.T) {
 	for name, text := range zeroRows() {
 		for rule, want := range map[string]int{"": 2, "drop": 2, "one": 3, "error": -1} {

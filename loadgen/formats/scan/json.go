@@ -101,7 +101,8 @@ func (o *Object) OpenInner(key string) *Object {
 	return &inner
 }
 
-// OpenFirst returns the first element of the list with the given key. If it is not an object, there are no members.
+// OpenFirst returns the first element of the list with the given key. If this element is not an object, there are no
+// members.
 func (o *Object) OpenFirst(key string) *Object {
 	var first Object
 	if parts, _ := SplitList(o.Find(key), nil); len(parts) > 0 {

@@ -48,7 +48,7 @@ func NewLines(r io.Reader, name string, size int64) *Lines {
 // window is the number of bytes that are available for the detection of the format.
 const window = 64 << 10
 
-// Peek returns the bytes in the window without reading them. After the end of the file it returns io.EOF.
+// Peek returns the bytes in the window without reading them. After the end of the file Peek returns io.EOF.
 func (l *Lines) Peek() ([]byte, error) { return l.in.Peek(window) }
 
 // fatalError is an error after which reading cannot continue.

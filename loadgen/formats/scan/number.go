@@ -85,7 +85,7 @@ func isDigit(c byte) bool { return c-'0' <= 9 }
 // longExponent is the limit for exponents. Numbers with larger exponents are 0 or infinite.
 const longExponent = 1 << 40
 
-// toFloat converts d, correctly rounded. In compat mode it rounds like the reference.
+// toFloat converts d, correctly rounded. In compat mode toFloat rounds like the reference.
 func (d *decimalNumber) toFloat(compat bool) (f float64, err error) {
 	ok := true
 	if compat || d.Nearest() {

@@ -50,7 +50,7 @@ func (l *Lines) Begin(p *Part) {
 	l.MoveTo(p.from)
 }
 
-// Read reads from the part. After its last byte it returns the error at the end of the part.
+// Read reads from the part. After the last byte Read returns the error at the end of the part.
 func (p *Part) Read(b []byte) (int, error) {
 	if len(p.left) == 0 {
 		return 0, p.err

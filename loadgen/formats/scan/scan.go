@@ -18,8 +18,8 @@ type Scanner struct {
 	text    []byte
 	nest    []byte // open brackets of the skipped value
 	lax     bool   // accept half a surrogate pair as U+FFFD
-	// parts marks a scanner that Object and Fields use. Such a scanner limits the depth of values, and its messages
-	// have columns.
+	// parts marks a scanner that Object and Fields use. A scanner with parts limits the depth of values, and its
+	// messages have columns.
 	parts bool
 }
 

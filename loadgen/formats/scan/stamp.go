@@ -23,7 +23,7 @@ func (s Stamp) NS() (ns int64, exact bool) { return s.ns, s.exact }
 // ExactStamp returns the time of ns.
 func ExactStamp(ns int64) Stamp { return Stamp{ns: ns, MS: float64(ns) / 1e6, exact: true} }
 
-// Since returns the time from o to s in ms. For exact times it is rounded only once.
+// Since returns the time from o to s in ms. For exact times the returned time is rounded only once.
 func (s Stamp) Since(o Stamp) float64 {
 	if s.exact && o.exact {
 		if d, ok := subtractNS(s.ns, o.ns); ok {

@@ -229,7 +229,8 @@ func (a *Arena) grow() {
 // List returns the ids added since Begin. Appending to the result does not change other lists.
 func (a *Arena) List() []uint64 { return a.ids[a.start:len(a.ids):len(a.ids)] }
 
-// Reset starts again in the memory of a list. If it is the latest list of the arena, only its memory is used again.
+// Reset starts again in the memory of a list. If the list is the latest list of the arena, only the memory of the
+// list is used again.
 func (a *Arena) Reset(memory []uint64) {
 	if last := a.ids[a.start:]; len(last) > 0 && cap(memory) > 0 && &memory[:1][0] == &last[0] {
 		memory = last

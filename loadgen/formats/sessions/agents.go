@@ -266,8 +266,8 @@ func (a *agentRows) extendIDs(blocks uint64) {
 	}
 }
 
-// maxAgentBlocks is the maximum number of blocks of a prompt. Without it, a short line could require unlimited
-// memory.
+// maxAgentBlocks is the maximum number of blocks of a prompt. Without this limit, a short line could require
+// unlimited memory.
 const maxAgentBlocks = 1 << 24
 
 // addTurn appends a turn with a prompt of length tokens. The prompts of a session are prefixes of the same id list.

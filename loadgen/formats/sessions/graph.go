@@ -264,7 +264,7 @@ func (g *graphRows) addWhole() {
 	g.named = nil
 }
 
-// Next returns the next request. In a graph it has its dependencies.
+// Next returns the next request. In a graph a request has its dependencies.
 func (g *graphRows) Next(r *formats.Record) error {
 	if len(g.Bad) > 0 || len(g.order) == 0 {
 		return g.Gathered.Next(r)

@@ -274,8 +274,9 @@ func (c *csvRows) readCalendar(r *formats.Record) {
 	r.Arrives(at)
 }
 
-// Detect returns the table with all required columns in the header. If no table has all of them, Detect returns the
-// table with the most columns in the header. The name of the table is empty if the header has no known column.
+// Detect returns the table with all required columns in the header. If no table has all required columns, Detect
+// returns the table with the most columns in the header. The name of the table is empty if the header has no known
+// column.
 func Detect(s *formats.Stream, header []byte) (best table, names []string, err error) {
 	c := &csvRows{s: s, comma: ','}
 	names, err = c.splitHeader(bytes.TrimSuffix(header, []byte{'\r'}))

@@ -125,7 +125,7 @@ func (c *conversationRows) addTurn(line int, session []byte, turn, output int) e
 	return c.t.FillPrompt(r, c.text)
 }
 
-// countTokens returns the tokens of an answer. Without a tokenizer it is an estimate.
+// countTokens returns the tokens of an answer. Without a tokenizer the number is an estimate.
 func (c *conversationRows) countTokens(content []byte) int {
 	text := c.t.CollectPrompt(content)
 	if c.t.tokens == nil {

@@ -243,7 +243,7 @@ func (p *textRows) readTurn(f *scan.Fields, session []byte) error {
 }
 
 // CountAnswer returns the number of tokens in an answer. pieces are response bodies or stream events. Without a
-// tokenizer it returns 0.
+// tokenizer CountAnswer returns 0.
 func (t *Counter) CountAnswer(pieces [][]byte) int {
 	if t.tokens == nil {
 		return 0

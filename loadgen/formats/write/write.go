@@ -106,7 +106,7 @@ func appendKind(b []byte, r *formats.Record) []byte {
 	return b
 }
 
-// appendPrompt appends lengths and ids. All JSON formats use the same members for them.
+// appendPrompt appends lengths and ids. All JSON formats use the same members for lengths and ids.
 func appendPrompt(b []byte, r *formats.Record) []byte {
 	b = strconv.AppendInt(append(b, `"input_length":`...), int64(r.Input), 10)
 	b = strconv.AppendInt(append(b, `,"output_length":`...), int64(r.Output), 10)
@@ -293,7 +293,7 @@ func (w *Writer) appendTask(r *formats.Record, task []byte, at float64, after []
 	w.line = append(b, `]}`...)
 }
 
-// appendNode writes a request of a graph. All requests for which it waits were written before.
+// appendNode writes a request of a graph. All requests for which a request waits were written before.
 func (w *Writer) appendNode(r *formats.Record) error {
 	c := w.chains
 	var after []formats.Edge

@@ -36,7 +36,7 @@ func LayerTypes(windowed, full int, chunked, fullFirst bool) []string {
 	return types
 }
 
-// DeclareWindows declares windows, and which layers have them. Without layer_types all layers have them.
+// DeclareWindows declares windows, and which layers have them. Without layer_types all layers have windows.
 func DeclareWindows(s *vllm.Settings, d *schema.Decl) {
 	var sliding, chunk int
 	d.Limit(&sliding, schema.Row{

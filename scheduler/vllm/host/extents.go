@@ -36,7 +36,7 @@ func (k *extent) end() Key { return k.key + Key(k.blocks) }
 func (k *extent) isIdle() bool { return k.state == ready && k.readers == 0 }
 
 // isUpward reports whether the blocks of k are in order of eviction from the first to the last; or, if upward is
-// false, from the last to the first. A single block is both.
+// false, from the last to the first. A single block is in both orders.
 func (k *extent) isUpward(upward bool) bool { return k.upward == upward || k.blocks == 1 }
 
 // add adds an extent to m, but to no list.

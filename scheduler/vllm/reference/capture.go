@@ -60,7 +60,7 @@ func (k *capture) beginUse(r *request, from int) {
 	}
 }
 
-// noteHit records that block i of r was found in the cache. Blocks stored after it have it as their parent.
+// noteHit records that block i of r was found in the cache. Blocks stored after block i have block i as their parent.
 func (k *capture) noteHit(r *request, i int) {
 	if k.hasEvents() {
 		k.setParent(r, i)

@@ -32,7 +32,7 @@ type Memory struct {
 	gone         []Key       // keys without copies since the latest call of Connector.TakeGone
 }
 
-// NewMemory returns empty memory. One block is the null block, which never has a copy.
+// NewMemory returns empty memory. One block of the memory is the null block, which never has a copy.
 func NewMemory(blocks int) Memory {
 	usable := max(blocks-1, 0)
 	return Memory{usable: usable, free: usable, first: newIndex()}

@@ -7,9 +7,9 @@ import (
 )
 
 // RulesRow is a case in which this program is compared with itself. Most rows compare an engine's rules with the
-// reference's rules. Both runs have the same requests, workers, KV blocks, seats and tokens per pass. Only the rules
-// and the pass times differ. Further rows compare a model with sliding windows with a model without, and two threads
-// with one.
+// reference's rules. The two runs of a row have the same requests, workers, KV blocks, seats and tokens per pass.
+// Only the rules and the pass times differ. Further rows compare a model with sliding windows with a model without,
+// and two threads with one.
 type RulesRow struct {
 	Title         string
 	Windows       string // arguments that select a model with sliding windows, which is compared with Llama 3.1 8B

@@ -66,7 +66,7 @@ func endProcess(name string, err error) {
 
 // setGlobals sets global variables of the controllers' processes.
 func setGlobals(verbose bool) error {
-	// The second handler limits the rate of errors by sleeping until a time outside of the bubble. Such a sleep would
+	// The second handler limits the rate of errors by sleeping until a time outside of the bubble. The sleep would
 	// take years of the bubble's clock.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	if !verbose {
