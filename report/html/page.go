@@ -33,7 +33,7 @@ import (
 	"github.com/replay-llm/replay/report/tasks"
 )
 
-// packedAssets holds the files of assets by name, as one compressed JSON object, a third of the size. With -rewrite,
+// packedAssets holds the files of assets by name, without comments, as one compressed JSON object. With -rewrite,
 // TestAssetsArePacked writes assets.json.gz.
 //
 //go:embed assets.json.gz

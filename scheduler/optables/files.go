@@ -332,7 +332,7 @@ func (t *table) likely(i, j int) int {
 
 // BaseOf returns the base GPU in the compact file of a GPU, or "" if there is none. In Names, the base comes first.
 func BaseOf(gpu string) string {
-	return map[string]string{"b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100", "rtxpro6000": "l40s"}[gpu]
+	return map[string]string{"b200": "h200", "b300": "b200", "gb200": "b200", "gb300": "gb200", "h200": "h100", "rtxpro6000": "l40s"}[gpu]
 }
 
 // Encode returns the compact file of the tables, with the same bytes each time. base is nil or the tables of the
