@@ -265,9 +265,9 @@ frontend-crowd: ## load a frontend with 10,000 idle connections, slow senders an
 vllm-api: ## compare the answers of live/openai with vLLM's server at VLLM_SERVER (host:port; model tiny, --max-model-len 512, a chat template)
 	$(GO) test ./live/openai -run TestVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
 
-gateways: ## compare the policies of vllm-router, sglang-router and smg with the programs, and send requests through gateways to fleets of servers (Python 3.10; installed into bin/gateways; skipped without it)
-	@for p in vllm-router==0.1.17 sglang-router==0.3.2 smg==1.13.0; do d=bin/gateways/$${p%%=*}; test -x $$d/bin/$${p%%=*} || \
-	  { $(PYTHON3) -m venv $$d && $$d/bin/pip install -q $$p; } || { rm -rf $$d; echo "gateways: skipped: $$p cannot be installed"; }; done
+gateways: ## compare the policies of vllm-router, sglang-router and smg with the programs, and send requests through gateways to fleets of servers (Python 3.10; installed into bin/gateways; nginx and haproxy on the PATH; skipped without them)
+	@for p in vllm-router==0.1.17 sglang-router==0.3.2 smg==1.13.0 "litellm[proxy]"; do n=$${p%%[=[]*}; d=bin/gateways/$$n; test -x $$d/bin/$$n || \
+	  { $(PYTHON3) -m venv $$d && $$d/bin/pip install -q "$$p"; } || { rm -rf $$d; echo "gateways: skipped: $$p cannot be installed"; }; done
 	test ! -x bin/gateways/vllm-router/bin/vllm-router || $(GO) test ./live/cmd/replay-live -run TestVLLMRouter -count 1 -v -gateways "$(CURDIR)/bin/gateways/vllm-router/bin"
 	$(GO) build -o bin/replay-live ./live/cmd/replay-live
 	$(GO) run ./tools/gateways -n $(GATEWAY_REQUESTS) -seeds $(GATEWAY_SEEDS)

@@ -75,32 +75,44 @@ func startFleet(live, kind string, size int, program string, args []string) (*fl
 }
 
 func (f *fleet) startServers(live, kind string, size int) error {
+	servers, err := f.serve(live, kind, size)
+	if err != nil {
+		return err
+	}
+	for _, target := range servers {
+		if err := f.addProxy(target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve starts servers and returns their URLs.
+func (f *fleet) serve(live, kind string, size int) (servers []*url.URL, err error) {
 	cmd := exec.Command(live, kind, "--port=0", fmt.Sprintf("--fleet=%d", size), "--served-model-name=tiny", "--speedup-ratio=100")
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f.stopWith(cmd)
-	for lines := bufio.NewScanner(out); len(f.proxies) < size; {
+	for lines := bufio.NewScanner(out); len(servers) < size; {
 		if !lines.Scan() {
-			return fmt.Errorf("%s %s ends before it listens", live, kind)
+			return nil, fmt.Errorf("%s %s ends before it listens", live, kind)
 		}
 		var line struct{ HTTP string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return err
+			return nil, err
 		}
 		target, err := url.Parse(line.HTTP)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if err := f.addProxy(target); err != nil {
-			return err
-		}
+		servers = append(servers, target)
 	}
-	return nil
+	return servers, nil
 }
 
 // addProxy adds a proxy in front of a server. The address of a proxy contains its number.

@@ -1,6 +1,8 @@
-// Gateways compares the routing policies of gateways with those of package router/policy. The program starts
+// Gateways sends requests through gateways to replay-live servers, and compares the routing policies of gateways with
+// those of package router/policy. To compare, the program starts
 // replay-live vllm or sglang servers behind vllm-router or sglang-router, and sends requests one after the other. The
-// program compares each choice of a worker with the choice of the policy. The exit code is 1 if any choice differs.
+// program compares each choice of a worker with the choice of the policy. The exit code is 1 if a request fails or a
+// choice differs.
 //
 //	go run ./tools/gateways -programs bin/gateways -live bin/replay-live
 //
@@ -24,8 +26,26 @@ func main() {
 	seeds := flag.Int("seeds", 2, "`number` of seeds that each comparison is made with")
 	only := flag.String("only", "", "compare cases alone that have this `text` in their names")
 	record := flag.String("record", "", "write what the gateways chose to `DIR`, a file for each case")
+	forwards := flag.Int("forward", 400, "`number` of requests through each gateway, without a comparison")
 	flag.Parse()
 	differ := false
+	for _, g := range listGateways() {
+		program, err := g.find(*programs)
+		if !strings.Contains(g.name, *only) {
+			continue
+		}
+		if err != nil {
+			fmt.Printf("%-44s skipped: %v\n", g.name, err)
+			continue
+		}
+		failed, err := g.forward(program, *live, *forwards)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "gateways: %s: %v\n", g.name, err)
+			os.Exit(1)
+		}
+		fmt.Printf("%-44s %d requests, %d failed\n", g.name, *forwards, failed)
+		differ = differ || failed > 0
+	}
 	for _, c := range listCases() {
 		if !strings.Contains(c.name(), *only) {
 			continue
