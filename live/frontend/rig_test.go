@@ -178,7 +178,7 @@ func (s *site) dial(t *testing.T, text string) net.Conn {
 	return c
 }
 
-// raw returns an HTTP request as it is sent.
+// raw returns the bytes of an HTTP request.
 func raw(path, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
 }

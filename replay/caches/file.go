@@ -164,8 +164,8 @@ func (p *Prompts) Len() int { return len(p.ids) }
 // At returns the hash ids and the number of tokens of prompt i.
 func (p *Prompts) At(i int) (ids []uint64, tokens int) { return p.ids[i], p.tokens[i] }
 
-// CacheOf returns the cache of a worker with the nodes of tree t. The function list returns prompt i of p as it is
-// interned in t.
+// CacheOf returns the cache of a worker with the nodes of tree t. The function list returns the nodes of
+// prompt i of p in t.
 func (f *File) CacheOf(w *Worker, t *prompt.Tree, p *Prompts, list func(i int) prompt.Prompt) scheduler.Cache {
 	c := scheduler.Cache{Decodes: w.Decodes, Attempts: w.Attempts, Blocks: make([]scheduler.CachedBlocks, len(w.Runs))}
 	for i := range w.Runs {

@@ -348,7 +348,7 @@ func (f *planFlags) listChoices(o *options.Options, file string) ([]chosen, erro
 		switch axis.Name {
 		case "workers", "prefill-workers", "decode-workers":
 			if axis.Name == "workers" && f.topology.Value == "aggregated" && !slices.ContainsFunc(axis.Values, isNumber) {
-				break // mixes, each as it is
+				break // mixes, which are used unchanged
 			}
 			return nil, cli.Usagef("--try=%s: the number of workers is searched for, or given by --%s", text, axis.Name)
 		}

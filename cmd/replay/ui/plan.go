@@ -72,7 +72,7 @@ type planLine struct {
 // progressEvery is the time between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
-// lines writes lines of an answer as soon as they are known.
+// lines writes the lines of an answer while the search runs.
 type lines struct {
 	w     http.ResponseWriter
 	mutex sync.Mutex

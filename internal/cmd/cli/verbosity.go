@@ -40,7 +40,7 @@ func addVerbosity(cmd *cobra.Command) {
 		if cmd.Flags().Lookup("quiet") == nil {
 			fs.BoolP("quiet", "q", false, "print only warnings and errors, no progress and no notes")
 		}
-		fs.BoolP("verbose", "v", false, "print files as they are read, and the time that the command takes, on standard error")
+		fs.BoolP("verbose", "v", false, "print the name of each file read, and the time that the command takes, on standard error")
 	}).Rare()
 	whole.sections = append(whole.sections, bindSections(cmd.Flags(), []Group{group})...)
 }

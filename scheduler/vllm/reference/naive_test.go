@@ -11,7 +11,7 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// naive is the literal twin of the core. naive implements the rules as they are documented: one pass per Step, every
+// naive is the literal twin of the core. naive implements the documented rules: one pass per Step, every
 // running request is visited in every pass, and the pool consists of maps. naive is simple rather than fast.
 type naive struct {
 	schedulertest.Twin
