@@ -35,7 +35,7 @@ func TestHungWorker(t *testing.T) {
 			}
 			defer answer.Body.Close()
 			b, err := io.ReadAll(answer.Body)
-			if text := string(b); err != nil || strings.Count(text, "data: [DONE]") != 1 || strings.Count(text, `"text"`) != tokens || strings.Contains(text, `"error":`) {
+			if text := string(b); err != nil || strings.Count(text, "data: [DONE]") != 1 || strings.Count(text, `"text":`) != tokens || strings.Contains(text, `"error":`) {
 				t.Errorf("request %d: status %d, %v: %s", i, answer.StatusCode, err, text)
 			}
 		})
