@@ -158,8 +158,11 @@ func (w *Worker) shutDown() {
 	w.cleanUp()
 }
 
-// awayGrace limits the grace of a worker that cannot leave discovery, because its callers do not learn of its end.
+// awayGrace limits the grace of a worker while etcd does not answer, because its callers do not learn of its end.
 const awayGrace = 3 * time.Second
+
+// awayTick is the interval between two checks of etcd after awayGrace.
+const awayTick = 50 * time.Millisecond
 
 // leaveDiscovery unregisters the worker for good, and continues to serve during the grace period.
 func (w *Worker) leaveDiscovery() {
@@ -170,9 +173,25 @@ func (w *Worker) leaveDiscovery() {
 	select {
 	case <-w.rt.Leave():
 		w.log.Info("unregistered; still serving", "grace", w.limits.grace)
-		<-grace
+		w.keepServing(grace, away)
 	case <-away:
 		w.log.Warn("not unregistered: etcd does not answer")
+	}
+}
+
+// keepServing waits until grace. After away it waits only while etcd answers.
+func (w *Worker) keepServing(grace, away <-chan time.Time) {
+	select {
+	case <-grace:
+		return
+	case <-away:
+	}
+	for w.rt.StaleSince().IsZero() {
+		select {
+		case <-grace:
+			return
+		case <-time.After(awayTick):
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/replay-llm/replay/internal/cmd/cli"
+	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cmd/replay-live/serve"
 )
 
@@ -84,5 +85,28 @@ func TestStackAndWorkersEndTogether(t *testing.T) {
 				t.Errorf("took %v, want at most %v: %s%s", took, test.most, werrs, ferrs)
 			}
 		})
+	}
+}
+
+// A worker that has left discovery does not wait for the end of its grace period if etcd ends.
+func TestGraceEndsWithEtcd(t *testing.T) {
+	s := startStack(t)
+	c := &compound{t: t, env: []string{"ETCD_ENDPOINTS=" + s.at.Etcd, "NATS_SERVER=" + s.at.NATS}}
+	worker, front := c.worker("--grace=1m"), c.front()
+	poll.Until(t, "the worker", func() bool { return strings.Contains(front.get("/health"), `"instances":1`) })
+	worker.signal(syscall.SIGTERM)
+	poll.Until(t, "the worker has left discovery", func() bool { return !strings.Contains(front.get("/health"), `"instances":1`) })
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	from := time.Now()
+	select {
+	case <-worker.done:
+		t.Logf("took %v", time.Since(from))
+	case <-time.After(30 * time.Second):
+		t.Fatalf("still serves, want an end some 3 s after the end of etcd: %s", &worker.err)
+	}
+	if code := worker.cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit %d: %s", code, &worker.err)
 	}
 }
