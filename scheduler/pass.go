@@ -3,8 +3,8 @@ package scheduler
 import "github.com/replay-llm/replay/sim"
 
 // Pass is the result of one forward pass, or of a run of Count equal passes. In each pass of a run the same requests
-// gain one token each, and no request is admitted, finished or preempted. No block is stored or evicted in a run.
-// Every pass of a run takes Gap, or the passes end at Ends.
+// gain one token each, and no request is admitted, finished or preempted. Blocks are stored and evicted in the first pass
+// of a run only. Every pass of a run takes Gap, or the passes end at Ends.
 //
 // Every token of a pass becomes available at the end of the pass. The slices belong to the core and are valid until
 // its next Step with the same Pass.
@@ -45,8 +45,8 @@ type Pass struct {
 	// runs of several passes.
 	Marks []Mark
 
-	// KV lists changes of cached blocks for the router's index, in order. KV is empty unless the core captures
-	// residency.
+	// KV lists changes of cached blocks in the first pass for the router's index, in order. KV is empty unless the core
+	// captures residency.
 	KV []KVChange
 	// Events lists the same changes in the form that the engine would publish. Events is empty unless the core
 	// captures events.

@@ -21,6 +21,7 @@ type calm struct {
 	// entry is stale if the request is not steady or wakes up in another plan.
 	calendar [][]slot
 	marked   []uint64 // a bit for each non-empty entry of calendar
+	opening  []slot   // requests that open a block in a plan, see findOpening
 
 	delivered int64    // the latest plan of a finished pass
 	lastEnd   sim.Time // end of this pass

@@ -138,9 +138,10 @@ func (c *Core) joinLine(s slot, front bool) {
 // Step runs the pass that starts at now, and the following passes if steady requests only gain tokens in them. With
 // two passes in flight, Step also plans the pass after it, with the state known at now.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
-	if until > now {
-		if n := c.countAlike(now); n > 0 {
-			if p.Reset(now); c.conn != nil {
+	if until > now && c.isCalm(now) {
+		p.Reset(now)
+		if n := c.countAlike(p); n > 0 {
+			if c.conn != nil {
 				until = c.conn.QuietUntil(until)
 			}
 			return c.takeRun(n, until, p)

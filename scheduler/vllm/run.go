@@ -8,24 +8,76 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// countAlike returns the maximum number of uneventful passes from now on, in which every steady request only gains
-// one token. In the first pass, requests may just have opened a block and be steady again.
-func (c *Core) countAlike(now sim.Time) int {
+// isCalm reports whether the pass at now only gives each steady request a token. Requests may just have opened a block
+// and be steady again. The next plan may be different.
+func (c *Core) isCalm(now sim.Time) bool {
 	k := &c.calm
 	if k.count == 0 || len(k.lively) > 0 || c.waiting.Len() > 0 && !c.stuck || now < c.drafts.awake {
-		return 0
+		return false
 	}
 	if c.cold || c.conn != nil && !c.conn.isQuiet(now) || k.count > c.cfg.Budget() {
-		return 0
+		return false
 	}
-	if f := c.next; !c.rules.TwoInFlight {
-		if !f.isEmpty() {
-			return 0
+	if c.rules.TwoInFlight {
+		return c.isUneventful(c.next)
+	}
+	return c.next.isEmpty()
+}
+
+// countAlike returns the maximum number of uneventful passes from now on, in which every steady request only gains
+// one token. If requests only open blocks in the next plan, countAlike opens them for p, the first of the passes.
+func (c *Core) countAlike(p *scheduler.Pass) int {
+	wake := c.nextWake()
+	if wake == c.plans+1 && c.findOpening(wake) {
+		c.events.BeginPass(p)
+		c.openBlocks(wake)
+		wake = c.nextWake()
+	}
+	return int(wake - c.plans - 1)
+}
+
+// findOpening lists in k.opening the requests that wake up in a plan, in order of admission. findOpening reports
+// whether they all open a block, for which there is room, and are steady after it.
+func (c *Core) findOpening(plan int64) bool {
+	k := &c.calm
+	if k.byBlocks || c.conn != nil || c.groups != nil || c.drafts.ahead || c.apart.late {
+		return false
+	}
+	k.opening = k.opening[:0]
+	for _, s := range k.calendar[plan%int64(len(k.calendar))] {
+		r := &c.requests[s]
+		if r.state != steady || r.wake != plan {
+			continue
 		}
-	} else if !c.isUneventful(f) {
-		return 0
+		gained := int(plan - r.since)
+		if (r.computed+gained)&c.mask != 0 || r.target+gained+2 >= r.end {
+			return false
+		}
+		i := len(k.opening)
+		k.opening = append(k.opening, s)
+		for ; i > 0 && c.requests[k.opening[i-1]].order > r.order; i-- {
+			k.opening[i] = k.opening[i-1]
+		}
+		k.opening[i] = s
 	}
-	return int(c.nextWake() - c.plans - 1)
+	return len(k.opening) <= c.supply.free
+}
+
+// openBlocks opens a block for each request of k.opening, in a plan. The requests stay steady.
+func (c *Core) openBlocks(plan int64) {
+	k := &c.calm
+	k.clearBucket(plan % int64(len(k.calendar)))
+	for _, s := range k.opening {
+		r := &c.requests[s]
+		gained := int(plan - r.since)
+		late := min(gained, int(plan-1-k.delivered))
+		c.pool.takeBlocks(r, r.blocks+1)
+		if full := min(r.computed+gained+1, r.input+r.given+gained-late) >> c.shift; c.cfg.PrefixCaching && full > r.named {
+			c.pool.nameBlocks(r, full)
+		}
+		r.wake = plan + 1 + int64(min(c.mask, r.end-r.target-gained-2))
+		k.addWake(s, r.wake)
+	}
 }
 
 // isUneventful reports whether every steady request gains a token in f that is neither its first nor its last. f must
