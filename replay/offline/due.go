@@ -10,7 +10,7 @@ import (
 // minimum of each group of dueGroup workers, so that an arrival does not visit all workers.
 type dueTable struct{ at, least []sim.Time }
 
-const dueGroup = 32
+const dueGroup = 8
 
 // visit calls bring for each worker that is due at now, in the order of ids. bring returns when the worker is due
 // next.
