@@ -57,6 +57,7 @@ func (p *segments) promoteCopy(l *segment.Layer, i, c segment.ID, from int32) {
 	}
 	p.store.Remove(l, c)
 	p.store.InsertAbove(l, i, c)
+	p.store.At(c).Starts++ // its holders may continue from a copy, not from the segment below; c never joins it
 }
 
 // setEnd sets the end of the blocks of a layer that can be found.

@@ -58,57 +58,74 @@ func (p *segments) Cached(s slot) int {
 	return min(found, most)
 }
 
-// visitHits calls visit with the segments of the first hits blocks of r, which are cached. For each segment, end is
-// the end of the requested blocks.
-func (p *segments) visitHits(r *request, hits int, visit func(i segment.ID, end int32)) {
-	at := int32(0)
-	for k := 0; int(at) < hits; k++ {
-		l := &r.own
-		if int(at) < r.shared {
-			l = p.nodes.Get(r.path[k])
-		}
-		end := min(l.End, int32(hits))
-		if int(at) < r.shared {
-			end = min(end, int32(r.shared))
-		}
-		for i := l.First; at < end; i = p.store.At(i).Above {
-			at = min(end, p.store.At(i).Hi)
-			visit(i, at)
-		}
+// layerAt returns the layer with block at of r, which is in element k of the path if it is not private. end is the end
+// of the blocks in the layer that can be found, at most most.
+func (p *segments) layerAt(r *request, k int, at, most int32) (l *segment.Layer, end int32) {
+	if int(at) < r.shared {
+		l = p.nodes.Get(r.path[k])
+		return l, min(l.End, most, int32(r.shared))
 	}
+	return &r.own, min(r.own.End, most)
 }
 
 // hasRoom reports whether free blocks are enough for the first blocks of r, of which hits are cached: chunk blocks
 // now, and whole blocks in total.
 func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
-	need := max(chunk, whole) - hits
+	most := max(chunk, whole)
+	if most <= free {
+		return true // although all hits may be free
+	}
+	need := most - hits
 	if need > free {
 		return false
 	}
-	p.visitHits(r, hits, func(i segment.ID, end int32) {
-		if s := p.store.At(i); s.Holders == 0 {
-			need += int(end - s.Lo)
+	for at, k := int32(0), 0; int(at) < hits; k++ {
+		l, end := p.layerAt(r, k, at, int32(hits))
+		for i := l.First; at < end; i = p.store.At(i).Above {
+			s := p.store.At(i)
+			if at = min(end, s.Hi); s.Holders == 0 {
+				need += int(at - s.Lo)
+			}
 		}
-	})
+	}
 	return need <= free
 }
 
-// holdHits adds r as a holder of its first hits blocks, which are cached.
+// holdHits adds r as a holder of its first hits blocks, which are cached. r gets a holding for each layer.
 func (p *segments) holdHits(r *request, hits int) {
-	p.visitHits(r, hits, func(i segment.ID, end int32) {
-		if end < p.store.At(i).Hi {
-			p.splitSegment(i, end)
+	for at, k := int32(0), 0; int(at) < hits; k++ {
+		l, end := p.layerAt(r, k, at, int32(hits))
+		p.store.At(l.First).Starts++
+		r.holdings = append(r.holdings, segment.Holding{Segment: l.First, Blocks: end - at})
+		below := segment.None
+		for i := l.First; at < end; i = p.store.At(below).Above {
+			at = p.holdSegment(i, end)
+			if below == segment.None {
+				below = i
+				continue
+			}
+			if p.store.At(below).Rest = i; !p.store.Join(l, below, i) {
+				below = i
+			}
 		}
-		s := p.store.At(i)
-		if s.Holders == 0 {
-			p.store.Unlink(i)
-			p.free -= s.Size()
-			p.cached -= s.Size()
-		}
-		s.Holders++
-		r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: end - s.Lo})
-	})
+	}
 	r.blocks, r.named = hits, hits
+}
+
+// holdSegment adds a holder to the blocks of segment i up to end, and returns the end of these blocks. Later blocks
+// become a separate segment.
+func (p *segments) holdSegment(i segment.ID, end int32) int32 {
+	if end < p.store.At(i).Hi {
+		p.splitSegment(i, end)
+	}
+	s := p.store.At(i)
+	if s.Holders == 0 {
+		p.store.Unlink(i)
+		p.free -= s.Size()
+		p.cached -= s.Size()
+	}
+	s.Holders++
+	return s.Hi
 }
 
 // splitSegment splits segment i before block at, and returns the new segment with the second part.
@@ -189,7 +206,7 @@ func (p *segments) nameBlocks(r *request, blocks int) {
 // nameSpan names a span of blocks of r in a layer. Blocks that the layer has already become copies.
 func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span [2]int32) {
 	if at, end := span[0], min(span[1], l.End); at < end {
-		i := p.store.Add(segment.Segment{Owner: of, Lo: at, Hi: end, Holders: 1, IsCopy: true, Below: segment.None, Above: segment.None})
+		i := p.store.Add(segment.Segment{Owner: of, Lo: at, Hi: end, Holders: 1, Starts: 1, IsCopy: true, Below: segment.None, Above: segment.None})
 		p.store.AppendCopy(l, i)
 		r.holdings = append(r.holdings, segment.Holding{Segment: i, Blocks: end - at})
 		span[0] = end
@@ -201,7 +218,7 @@ func (p *segments) nameSpan(r *request, l *segment.Layer, of segment.Owner, span
 	if p.extendLast(r, l, span) {
 		return
 	}
-	i := p.store.Add(segment.Segment{Owner: of, Lo: span[0], Hi: span[1], Holders: 1, Below: l.Last, Above: segment.None})
+	i := p.store.Add(segment.Segment{Owner: of, Lo: span[0], Hi: span[1], Holders: 1, Starts: 1, Below: l.Last, Above: segment.None})
 	if l.Last == segment.None {
 		l.First = i
 	} else {
@@ -258,6 +275,7 @@ func (p *segments) release(n int, holdings []segment.Holding) {
 
 // releaseHolding removes a holder from blocks. Blocks without holders join the queue.
 func (p *segments) releaseHolding(h segment.Holding) {
+	p.store.At(h.Segment).Starts--
 	p.pieces = p.store.AppendPieces(p.pieces[:0], h)
 	for k := len(p.pieces) - 1; k >= 0; k-- {
 		s := p.store.At(p.pieces[k])

@@ -60,6 +60,9 @@ func (p *segments) checkWith(k *connector) {
 func (p *segments) countHolders(holdings []segment.Holding) (blocks int) {
 	for _, h := range holdings {
 		blocks += int(h.Blocks)
+		if s := p.store.At(h.Segment); s.Starts < 1 {
+			panic(fmt.Sprintf("segment %d has %d holdings, and one of %d blocks begins there", h.Segment, s.Starts, h.Blocks))
+		}
 		p.pieces = p.store.AppendPieces(p.pieces[:0], h)
 		for _, i := range p.pieces {
 			p.counts[i]++

@@ -18,10 +18,11 @@ type Segment struct {
 	Owner        Owner
 	Lo, Hi       int32
 	Holders      int32
-	Older, Newer ID   // neighbors in the queue
-	Below, Above ID   // neighbors in the layer
-	Rest         ID   // segment that was split off at Hi; valid while both have holders
-	IsCopy       bool // lookups find other segments of the layer first
+	Older, Newer ID    // neighbors in the queue
+	Below, Above ID    // neighbors in the layer
+	Rest         ID    // segment with the next blocks of holdings that end after Hi
+	Starts       int32 // number of holdings that begin here, or more
+	IsCopy       bool  // lookups find other segments of the layer first
 }
 
 // Size returns the number of blocks in s.
@@ -137,7 +138,7 @@ func (t *Store) Unlink(i ID) {
 // the new segment to the layer.
 func (t *Store) Split(i ID, at int32) (upper ID) {
 	s := t.All[i]
-	s.Lo = at
+	s.Lo, s.Starts = at, 0
 	upper = t.Add(s)
 	t.All[i].Hi, t.All[i].Rest = at, upper
 	if s.Holders > 0 {
@@ -161,8 +162,21 @@ func (t *Store) AppendPieces(dst []ID, h Holding) []ID {
 	return dst
 }
 
-// Holding is a number of blocks that a request holds, starting with the first block of a segment. If that segment was
-// split, the holding continues in its Rest.
+// Join moves the blocks of upper into lower, the segment below it in a layer, if all holders of one hold the other.
+// Join reports whether it did. Each holder of upper must have a holding that begins at upper or continues from lower.
+func (t *Store) Join(l *Layer, lower, upper ID) bool {
+	a, b := t.At(lower), t.At(upper)
+	if b.Starts > 0 || a.Holders != b.Holders || a.Holders == 0 || a.Hi != b.Lo {
+		return false
+	}
+	a.Hi, a.Rest = b.Hi, b.Rest
+	t.Remove(l, upper)
+	t.Drop(upper)
+	return true
+}
+
+// Holding is a number of blocks that a request holds, starting with the first block of a segment. The holding may
+// continue in the Rest of that segment.
 type Holding struct {
 	Segment ID
 	Blocks  int32
