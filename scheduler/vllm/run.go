@@ -44,15 +44,17 @@ func (c *Core) findOpening(plan int64) bool {
 		return false
 	}
 	k.opening = k.opening[:0]
+	opens := true
 	for _, s := range k.calendar[plan%int64(len(k.calendar))] {
 		r := &c.requests[s]
 		if r.state != steady || r.wake != plan {
 			continue
 		}
 		gained := int(plan - r.since)
-		if (r.computed+gained)&c.mask != 0 || r.target+gained+2 >= r.end {
-			return false
+		if opens = (r.computed+gained)&c.mask == 0 && r.target+gained+2 < r.end; !opens {
+			break
 		}
+		r.wake = -1 // the calendar may have s twice
 		i := len(k.opening)
 		k.opening = append(k.opening, s)
 		for ; i > 0 && c.requests[k.opening[i-1]].order > r.order; i-- {
@@ -60,7 +62,13 @@ func (c *Core) findOpening(plan int64) bool {
 		}
 		k.opening[i] = s
 	}
-	return len(k.opening) <= c.supply.free
+	if opens && len(k.opening) <= c.supply.free {
+		return true
+	}
+	for _, s := range k.opening {
+		c.requests[s].wake = plan
+	}
+	return false
 }
 
 // openBlocks opens a block for each request of k.opening, in a plan. The requests stay steady.
