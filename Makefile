@@ -186,7 +186,7 @@ browser: ## test the pages of replay report --html, of replay ui and of the site
 	$(GO) test -count=1 -timeout 20m -run 'Browser' ./report/html -browser -gallery $(abspath bin/site/gallery) -v $(if $(AXE),-axe $(abspath $(AXE)))
 	$(GO) test -count=1 -run 'Browser' ./cmd/replay/ui -browser -v $(if $(AXE),-axe $(abspath $(AXE)))
 	test ! -e bin/site || $(GO) test -count=1 -run 'Browser' ./tools/site -browser $(abspath bin/site) -v $(if $(AXE),-axe $(abspath $(AXE)))
-	$(GO) test -count=1 -run TestPage ./cmd/explorer -browser -v
+	REPLAY_LONG=1 $(GO) test -count=1 -run TestPage ./cmd/explorer -browser -v
 
 screenshots: ## save pictures of the pages and the explorer in four widths, light and dark, in bin/screenshots (with the gallery after make docs-site)
 	mkdir -p bin/screenshots
