@@ -65,7 +65,7 @@ func TestNoRoom(t *testing.T) {
 				}
 			}
 			cmd, errs := limited(dir, "ulimit -f 32;") // 16 or 32 KiB
-			cmd.Args = append(cmd.Args, self, "trace", "--input-tokens", "100", "--output-tokens", "20", "--request-count", "3000", c.flag, c.name)
+			cmd.Args = append(cmd.Args, self, "trace", "--input-tokens", "100", "--output-tokens", "20", "--request-count", "3000", "--arrival-interval-ms", "1", c.flag, c.name)
 			_ = cmd.Run() // the exit code is checked below
 			if code := cmd.ProcessState.ExitCode(); code != cli.ExitRefused || !strings.Contains(errs.String(), c.flag) || strings.Count(errs.String(), "\n") != 1 {
 				t.Errorf("%s %s: exit %d: %s", c.flag, c.name, code, errs)

@@ -89,9 +89,9 @@ func (in *input) isSynthetic() bool {
 }
 
 // WarnInterval returns a warning for a synthetic workload in open loop with the default interval of arrivals, which
-// is shorter than that of most services. For other workloads WarnInterval returns "".
+// is shorter than that of most services. For other workloads, and with --compat, WarnInterval returns "".
 func (o *Options) WarnInterval() string {
-	if !o.input.isSynthetic() || o.Changed("arrival-interval-ms") || o.Changed("max-in-flight") || o.input.speedup != 1 {
+	if !o.input.isSynthetic() || o.input.requests == 1 || o.compat != "" || o.Changed("arrival-interval-ms") || o.Changed("max-in-flight") || o.input.speedup != 1 {
 		return ""
 	}
 	return "a request arrives every 1 ms, 1000 a second: --arrival-interval-ms sets the interval"

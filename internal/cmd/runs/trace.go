@@ -59,6 +59,9 @@ func newRunCommand(s cli.Streams, onProcesses Cluster, mode loadgen.Mode, cmd *c
 		if err := cmp.Or(err, o.CheckLeast(0, "threads")); err != nil {
 			return err
 		}
+		if warning := o.WarnInterval(); warning != "" && mode == loadgen.Trace {
+			s.Warn(warning)
+		}
 		return Run(cmd.Context(), s, o, spec, onProcesses)
 	}
 	o.Bind(cmd)
