@@ -12,9 +12,7 @@
 package reference
 
 import (
-	"cmp"
 	"math/bits"
-	"slices"
 
 	"github.com/replay-llm/replay/internal/heap"
 	"github.com/replay-llm/replay/scheduler"
@@ -108,28 +106,25 @@ func (c *Core) Submit(r *sim.Request) {
 // Step runs the pass that starts at now, or a run of passes in which only steady requests decode.
 func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	p.Reset(now)
-	if !c.isCalm() {
-		return c.runPass(now, p)
-	}
-	switch n := int(c.nextWake() - c.step); {
-	case n > 0:
+	if n := c.countUneventful(); n > 0 {
 		return c.decodeRun(now, until, n, p)
-	case c.findOpening():
-		return c.openPass(now, p)
 	}
 	return c.runPass(now, p)
 }
 
-// isCalm reports whether every request that runs is steady, and no other request can run. In the coming passes,
-// requests get a token, open a block and end, and nothing else happens.
-func (c *Core) isCalm() bool {
+// countUneventful returns the number of coming passes in which every steady request gets a token and nothing else
+// happens.
+func (c *Core) countUneventful() int {
 	if c.cfg.Planner || c.pool.Busy() {
-		return false
+		return 0
 	}
 	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.cfg.Budget() {
-		return false
+		return 0
 	}
-	return c.waiting.len == 0 || c.cfg.Crowded(c.running.len) || c.blocked
+	if c.waiting.len > 0 && !c.cfg.Crowded(c.running.len) && !c.blocked {
+		return 0
+	}
+	return int(c.nextWake() - c.step)
 }
 
 // decodeRun runs up to n uneventful passes.
@@ -142,12 +137,6 @@ func (c *Core) decodeRun(now, until sim.Time, n int, p *scheduler.Pass) error {
 		n = 1
 	}
 	p.Count, p.End, p.Gap = scheduler.Repeat(now, sim.Time(d), n, until)
-	c.endCalm(p)
-	return nil
-}
-
-// endCalm records a pass, or a run of passes, in which every steady request gets a token.
-func (c *Core) endCalm(p *scheduler.Pass) {
 	p.Decoding, p.Tokens = c.steady, c.steady
 	for _, s := range c.fresh {
 		p.Second = append(p.Second, c.requests[s].id)
@@ -157,64 +146,7 @@ func (c *Core) endCalm(p *scheduler.Pass) {
 	c.passes += int64(p.Count)
 	c.lastEnd, c.barren = p.End, 0
 	c.notes = c.notes[:0]
-	c.fillDetail(p, p.Start)
-}
-
-// findOpening reports whether all requests that wake now open a block, for which there is room, and continue after it.
-// findOpening then moves them from wakes to ready, in order of admission.
-func (c *Core) findOpening() bool {
-	if _, ok := c.pool.(*device); !ok || c.capture.hasEvents() {
-		return false
-	}
-	c.ready = c.ready[:0]
-	for len(c.wakes) > 0 && c.wakes[0].step() <= c.step {
-		s, at := c.wakes[0].slot(), c.wakes[0].step()
-		r := &c.requests[s]
-		if r.state == steady && r.wake == at {
-			if length := c.lengthOf(r); length&(c.cfg.BlockTokens-1) != 0 || length+1 >= r.input+r.output {
-				break
-			}
-			c.ready = append(c.ready, s)
-			r.wake = -1 // wakes may have s twice
-		}
-		c.wakes.Pop()
-	}
-	if len(c.wakes) > 0 && c.wakes[0].step() <= c.step || len(c.ready) > c.supply.free+c.supply.inactive {
-		for _, s := range c.ready {
-			c.requests[s].wake = c.step
-			c.wakes.Push(newWake(c.step, s))
-		}
-		return false
-	}
-	slices.SortFunc(c.ready, func(a, b slot) int { return cmp.Compare(c.requests[a].order, c.requests[b].order) })
-	return true
-}
-
-// lengthOf returns the number of tokens of r, which is steady.
-func (c *Core) lengthOf(r *request) int { return r.length + int(c.step-r.base) }
-
-// openPass runs a pass in which the requests in ready open a block and stay steady.
-func (c *Core) openPass(now sim.Time, p *scheduler.Pass) error {
-	d, err := c.decodeTime(c.steady, c.steadyLen+int64(c.steady)*c.step)
-	if err != nil {
-		return err
-	}
-	p.End = now + sim.Time(d)
-	p.Gap = p.End - p.Start
-	c.capture.beginPass(p)
-	for _, s := range c.ready {
-		r := &c.requests[s]
-		if r.part {
-			c.pool.promotePartial(s)
-		}
-		c.pool.openBlock(s)
-		r.part = true
-		r.wake = c.step + int64(min(c.cfg.BlockTokens, r.input+r.output-c.lengthOf(r)-1))
-		c.wakes.Push(newWake(r.wake, s))
-	}
-	c.blocked = c.blocked && c.waiting.len > 0 && !c.cfg.Crowded(c.running.len)
-	c.endCalm(p)
-	c.checkAccounts()
+	c.fillDetail(p, now)
 	return nil
 }
 
