@@ -73,7 +73,7 @@ func (p *segments) layerAt(r *request, k int, at, most int32) (l *segment.Layer,
 func (p *segments) hasRoom(r *request, hits, chunk, whole, free int) bool {
 	most := max(chunk, whole)
 	if most <= free {
-		return true // although all hits may be free
+		return true // even if all hits are free blocks
 	}
 	need := most - hits
 	if need > free {
