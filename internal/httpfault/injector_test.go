@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,14 @@ type rig struct {
 	url     string
 	mu      sync.Mutex
 	counts  map[string]int
-	crashes int
+	crashes atomic.Int32
+}
+
+// counted returns the number of injected faults of a kind.
+func (r *rig) counted(kind string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[kind]
 }
 
 func newRig(t *testing.T, faults string) *rig {
@@ -30,7 +38,7 @@ func newRig(t *testing.T, faults string) *rig {
 	r := &rig{counts: map[string]int{}}
 	r.Injector = &Injector{
 		Count: func(kind string) { r.mu.Lock(); r.counts[kind]++; r.mu.Unlock() },
-		Crash: func() { r.crashes++ },
+		Crash: func() { r.crashes.Add(1) },
 		Fail: func(w http.ResponseWriter, status, retry int, message string) {
 			w.Header().Set("Retry-After", fmt.Sprint(retry))
 			http.Error(w, message, status)
@@ -89,8 +97,8 @@ func TestErrorsFollowTheSeed(t *testing.T) {
 			}
 			all = append(all, status)
 		}
-		if failed := len(all) - count(all, 200); failed != r.counts[Error] {
-			t.Errorf("%d errors are counted, want %d", r.counts[Error], failed)
+		if failed := len(all) - count(all, 200); failed != r.counted(Error) {
+			t.Errorf("%d errors are counted, want %d", r.counted(Error), failed)
 		}
 		return all
 	}
@@ -129,8 +137,8 @@ func TestCut(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q and a broken connection", path, body, err, want)
 		}
 	}
-	if r.counts[Cut] != 3 {
-		t.Errorf("%d are counted, want 3", r.counts[Cut])
+	if r.counted(Cut) != 3 {
+		t.Errorf("%d are counted, want 3", r.counted(Cut))
 	}
 }
 
@@ -160,8 +168,8 @@ func TestLoading(t *testing.T) {
 		status, _, err := r.ask(t, "/v1/completions")
 		return err == nil && status == http.StatusOK
 	})
-	if r.counts[Loading] < 2 {
-		t.Errorf("%d rejections are counted", r.counts[Loading])
+	if r.counted(Loading) < 2 {
+		t.Errorf("%d rejections are counted", r.counted(Loading))
 	}
 }
 
@@ -174,7 +182,7 @@ func TestCrash(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d", path, status, err, want)
 		}
 	}
-	if r.crashes == 0 {
+	if r.crashes.Load() == 0 {
 		t.Error("it did not crash")
 	}
 }
@@ -223,8 +231,8 @@ func TestKV(t *testing.T) {
 			t.Fatalf("late by %v", late)
 		}
 	}
-	if missed < 30 || missed > 70 || r.counts[KVLost] != missed || r.counts[KVLate] != 100-missed {
-		t.Errorf("%d lost, counts %v", missed, r.counts)
+	if missed < 30 || missed > 70 || r.counted(KVLost) != missed || r.counted(KVLate) != 100-missed {
+		t.Errorf("%d lost, counted %d and %d delayed", missed, r.counted(KVLost), r.counted(KVLate))
 	}
 }
 
