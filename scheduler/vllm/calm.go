@@ -70,21 +70,21 @@ func (c *Core) wakeDue() {
 	for _, s := range c.calm.calendar[at] {
 		if r := &c.requests[s]; r.state == steady && r.wake == c.plans {
 			c.endSteady(s)
-			c.insertLively(s)
+			c.calm.lively = c.insertAdmitted(c.calm.lively, s)
 		}
 	}
 	c.calm.clearBucket(at)
 }
 
-// insertLively inserts s into lively in order of admission.
-func (c *Core) insertLively(s slot) {
-	all := append(c.calm.lively, s)
+// insertAdmitted inserts s into all, which is in order of admission.
+func (c *Core) insertAdmitted(all []slot, s slot) []slot {
+	all = append(all, s)
 	i := len(all) - 1
 	for ; i > 0 && c.requests[all[i-1]].order > c.requests[s].order; i-- {
 		all[i] = all[i-1]
 	}
 	all[i] = s
-	c.calm.lively = all
+	return all
 }
 
 // endSteady updates the counters of s, which is no longer steady. If the previous pass has not ended, s still gains a

@@ -141,7 +141,7 @@ func (c *Core) pauseAfter(p *pass, r *request) {
 	for _, s := range c.running {
 		if x := &c.requests[s]; x.state == steady && x.order > r.order {
 			c.endSteady(s)
-			c.insertLively(s)
+			c.calm.lively = c.insertAdmitted(c.calm.lively, s)
 			p.budget++
 		}
 	}

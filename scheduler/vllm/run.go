@@ -55,12 +55,7 @@ func (c *Core) findOpening(plan int64) bool {
 			break
 		}
 		r.wake = -1 // the calendar may have s twice
-		i := len(k.opening)
-		k.opening = append(k.opening, s)
-		for ; i > 0 && c.requests[k.opening[i-1]].order > r.order; i-- {
-			k.opening[i] = k.opening[i-1]
-		}
-		k.opening[i] = s
+		k.opening = c.insertAdmitted(k.opening, s)
 	}
 	if opens && len(k.opening) <= c.supply.free {
 		return true
