@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/replay-llm/replay/live/cancel"
 )
@@ -49,6 +51,31 @@ func TestAborts(t *testing.T) {
 				t.Errorf("%s, then a kill after the end: %d aborts, want %d", test.name, got, test.want)
 			}
 		}
+	}
+}
+
+// A sequence that is read after the kill of its request ends after Abort, whether or not it was dropped before.
+func TestReadAfterKill(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			aborted := false
+			e := &fake{
+				abort:    func(cancel.Context) { <-time.After(abortLimit / 2); aborted = true },
+				generate: func(context.Context, *Request, GenContext, func(*Chunk, error) bool) {},
+			}
+			rc := cancel.New("")
+			rc.Kill()
+			chunks, err := NewAdapter(e, AdapterOptions{}).Generate(t.Context(), rc, request(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // all but Abort has ended
+			for range chunks {
+			}
+			if !aborted {
+				t.Error("the sequence ended before Abort")
+			}
+		})
 	}
 }
 

@@ -15,6 +15,13 @@ import (
 // abortLimit is how long an Abort may delay the end of its request. An Abort must not block.
 const abortLimit = time.Second
 
+// The readers of a sequence.
+const (
+	noReader int32 = iota
+	consumer
+	dropper // the consumer's ctx ended, or the request was killed, before the consumer began to read
+)
+
 // generation is one request in an engine, from Generate to its end.
 type generation struct {
 	cancel.Context // context of the request
@@ -25,7 +32,7 @@ type generation struct {
 	release        context.CancelFunc // releases ctx
 	span           *telemetry.Generation
 
-	pulled atomic.Bool   // the consumer has begun to read the sequence, or has left without reading
+	reader atomic.Int32  // who reads the sequence: noReader, consumer or dropper
 	once   sync.Once     // closes first once
 	first  chan struct{} // closed when Abort may be called: at the first token on decode workers, at once on other workers
 	done   chan struct{} // closed at the end of the sequence
@@ -75,7 +82,7 @@ func (g *generation) watchSignals() {
 			g.release()
 		case <-gone:
 			gone = nil
-			if g.pulled.CompareAndSwap(false, true) { // else the consumer ends it
+			if g.reader.CompareAndSwap(noReader, dropper) { // else the consumer ends it
 				go g.dropSequence()
 			}
 		}
@@ -99,9 +106,14 @@ func (g *generation) dropSequence() {
 	g.pullChunks(func(*Chunk, error) bool { return false })
 }
 
-// forwardChunks is the sequence for the consumer.
+// forwardChunks is the sequence for the consumer. If the sequence was dropped, it has no elements, and it ends after
+// the last call of Abort, like every sequence.
 func (g *generation) forwardChunks(yield func(*Chunk, error) bool) {
-	if !g.pulled.CompareAndSwap(false, true) {
+	if !g.reader.CompareAndSwap(noReader, consumer) {
+		if g.reader.Load() == dropper {
+			<-g.done
+			g.awaitAbort()
+		}
 		return
 	}
 	g.yield = yield
@@ -150,12 +162,20 @@ func (g *generation) endSequence() {
 	g.stopped = g.IsStopped()
 	g.release()
 	close(g.done)
+	if !g.awaitAbort() {
+		g.adapter.Log.Error("engine contract: Abort blocks", "request", g.ID(), "for", abortLimit)
+	}
+}
+
+// awaitAbort waits for the last call of Abort, and reports whether the call returned within abortLimit.
+func (g *generation) awaitAbort() bool {
 	limit := time.NewTimer(abortLimit)
 	defer limit.Stop()
 	select {
 	case <-g.quiet:
+		return true
 	case <-limit.C:
-		g.adapter.Log.Error("engine contract: Abort blocks", "request", g.ID(), "for", abortLimit)
+		return false
 	}
 }
 
