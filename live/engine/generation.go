@@ -32,7 +32,7 @@ type generation struct {
 	release        context.CancelFunc // releases ctx
 	span           *telemetry.Generation
 
-	reader atomic.Int32  // who reads the sequence: noReader, consumer or dropper
+	reader atomic.Int32  // reader of the sequence: noReader, consumer or dropper
 	once   sync.Once     // closes first once
 	first  chan struct{} // closed when Abort may be called: at the first token on decode workers, at once on other workers
 	done   chan struct{} // closed at the end of the sequence
