@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/replay-llm/replay/internal/listen/listentest"
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/cancel"
 	"github.com/replay-llm/replay/live/engine"
@@ -116,26 +117,10 @@ func open(t *testing.T, f *fake, change func(*frontend.Config)) *site {
 	if s.Server, err = frontend.New(c); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.address = l.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	s.address = listentest.Serve(t, s.Server)
 	transport := &http.Transport{}
 	s.client = &http.Client{Transport: transport, Timeout: timeLimit}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		ctx, release := context.WithTimeout(context.Background(), timeLimit)
-		defer release()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("shutdown: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
+	t.Cleanup(transport.CloseIdleConnections)
 	return s
 }
 

@@ -1,15 +1,13 @@
 package sglang_test
 
 import (
-	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/replay-llm/replay/internal/listen/listentest"
 	"github.com/replay-llm/replay/internal/poll"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/sglang"
@@ -33,23 +31,7 @@ func serve(t *testing.T, change ...func(*standalone.Options)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	t.Cleanup(func() {
-		ctx, release := context.WithTimeout(context.Background(), 10*time.Second)
-		defer release()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + l.Addr().String()
+	return "http://" + listentest.Serve(t, s)
 }
 
 // ask sends a request to a URL: POST if there is a body, else GET.

@@ -1,13 +1,11 @@
 package vllm_test
 
 import (
-	"context"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/replay-llm/replay/internal/listen/listentest"
 	"github.com/replay-llm/replay/live/mocker"
 	"github.com/replay-llm/replay/live/standalone"
 	"github.com/replay-llm/replay/live/vllm"
@@ -31,23 +29,7 @@ func serve(t *testing.T, change ...func(*vllm.Options)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	t.Cleanup(func() {
-		ctx, release := context.WithTimeout(context.Background(), 10*time.Second)
-		defer release()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return "http://" + l.Addr().String()
+	return "http://" + listentest.Serve(t, s)
 }
 
 // tokenize splits texts at spaces, as the tokenizer of the recorded server does.
