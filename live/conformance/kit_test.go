@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -40,6 +41,7 @@ type flaw struct {
 	stream  func(rq *engine.Request, yield func(*engine.Chunk, error) bool) // yields the answer instead of counting
 	deaf    bool                                                            // the engine ignores stops
 	mute    bool                                                            // ends without a terminal when stopped
+	reason  engine.FinishReason                                             // of an answer that is stopped; "": cancelled
 	slow    time.Duration
 	usage   uint32 // added to the count
 	cleanup func(started bool, call int) error
@@ -107,8 +109,9 @@ func (c *counter) count(ctx context.Context, rq *engine.Request, rc engine.GenCo
 		default:
 		}
 		if rc.IsStopped() && !c.flaw.deaf {
+			reason := cmp.Or(c.flaw.reason, engine.FinishCancelled)
 			if !c.flaw.mute {
-				yield(&engine.Chunk{FinishReason: engine.FinishCancelled, CompletionUsage: engine.NewUsage(prompt, i)}, nil)
+				yield(&engine.Chunk{FinishReason: reason, CompletionUsage: engine.NewUsage(prompt, i)}, nil)
 			}
 			return true
 		}
@@ -174,7 +177,7 @@ func flaws() map[Name]flaw {
 			return nil
 		}},
 		CancellationNotObserved: {deaf: true, slow: time.Millisecond},
-		CancellationIgnored:     {deaf: true},
+		CancellationIgnored:     {reason: engine.FinishLength},
 		CleanupFailed:           {cleanup: func(bool, int) error { return errBroken }},
 		SecondCleanupFailed: {cleanup: func(_ bool, call int) error {
 			if call > 1 {
