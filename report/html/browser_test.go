@@ -194,7 +194,7 @@ func TestBrowserTimes(t *testing.T) {
 	}
 	const script = `<script>
 document.body.dataset.times = [0, 0.0126, 3.14159, 12.345, 99.996, 249.6, 999.7, 1041.69, 14_400, 59_949, 162_093, 3_600_000, 3_912_345, 86_400_000, -25.5].map(ms).join("; ");
-document.body.dataset.ticks = [[0, 60, 120, 180], [0, 1800, 3600], [0, 0.5, 1], [0, 15, 30, 45]].map((list) => timeLabels(list).join(" ")).join("; ");
+document.body.dataset.ticks = [[0, 60, 120, 180], [0, 900, 1800], [0, 1800, 3600, 5400, 7200], [0, 3600, 7200, 10800], [0, 900, 12600], [0, 0.5, 1], [0, 15, 30, 45], [0, 30, 120]].map((list) => timeLabels(list).join(" ")).join("; ");
 document.body.dataset.steps = timeSteps.filter((v) => v >= 1 && v < 108001).join(" ");
 </script></body>`
 	said := find(t).dump(t, strings.Replace(written(t, made(20, 1)), "</body>", script, 1), "light", 1400)
@@ -205,7 +205,7 @@ document.body.dataset.steps = timeSteps.filter((v) => v >= 1 && v < 108001).join
 	if got, want := said("times"), strings.Join(times, "; "); got != want || !strings.Contains(got, "2 min 42 s; 1 h; 1 h 5 min") {
 		t.Errorf("%s on the page, %s in Go", got, want)
 	}
-	if got, want := said("ticks"), "0 1 2 3 min; 0 0.5 1 h; 0 500 1,000 ms; 0 15 30 45 s"; got != want {
+	if got, want := said("ticks"), "0 1 2 3 min; 0 15 30 min; 0 30 60 90 120 min; 0 1 2 3 h; 0 15 210 min; 0 500 1,000 ms; 0 15 30 45 s; 0 30 120 s"; got != want {
 		t.Errorf("ticks are %q, want %q", got, want)
 	}
 	if got, want := said("steps"), "1 2 5 10 15 30 60 120 300 600 900 1800 3600 7200 18000 36000 54000 108000"; got != want {

@@ -170,10 +170,11 @@ for (const unit of [1, 60, 3600]) for (const m of [1, 2, 5, 10, 15, 30]) timeSte
 for (let e = 2; e < 7; e++) for (const m of [1, 2, 5]) timeSteps.push(m * Math.pow(10, e) * 3600);
 
 // timeLabels returns the labels of ticks at times, given the number of units per second. Only the last label has the
-// unit.
+// unit. The unit depends on the last tick, so that charts of the same times have the same unit.
 const timeLabels = (list, second = 1) => {
   const all = list.map((v) => v === null ? null : v / second), known = all.filter((v) => v !== null), top = known.reduce((a, b) => Math.max(a, b), 0), step = known.length > 1 ? known[1] - known[0] : top;
-  const [unit, name] = step >= 1799 ? [3600, "h"] : step >= 29.9 && top >= 60 ? [60, "min"] : top >= 2 ? [1, "s"] : [0.001, "ms"];
+  const suits = (unit) => top >= 2.99 * unit && step >= 0.499 * unit;
+  const [unit, name] = suits(3600) ? [3600, "h"] : suits(60) ? [60, "min"] : top >= 2 ? [1, "s"] : [0.001, "ms"];
   return unitLabels(all, (v) => number(v / unit, 3), " " + name);
 };
 // wholeSteps are the distances between ticks of counts.

@@ -239,7 +239,7 @@
     const count = (v) => v >= 1e4 ? short(v) : few(v), perSecond = (v) => count(v) + "/s", rate = [count, "/s"];
     overTime(grid, "Arrivals", perSecond, (t) => t.arrived, false, rate, (r) => 1000 * r.num_requests / r.duration_ms);
     overTime(grid, "Requests in flight", count, (t) => t.in_flight);
-    overTime(grid, "Requests without a place in an engine", count, (t) => t.queue);
+    overTime(grid, "Requests waiting", count, (t) => t.queue);
     overTime(grid, "Output tokens", perSecond, (t) => t.throughput, false, rate, (r) => r.output_throughput_tok_s);
     overTime(grid, "Requests finished", perSecond, (t) => t.finished, false, rate, (r) => r.request_throughput_rps);
     overTime(grid, "Decode batch size, mean over workers", count, (t) => t.batch, true);
