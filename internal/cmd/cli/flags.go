@@ -147,6 +147,9 @@ func (f *Flags) flagError(err error) error {
 		if advice := adviceFor(unknown.GetSpecifiedName()); advice != "" {
 			return Usagef("--%s %s", unknown.GetSpecifiedName(), advice)
 		}
+		if unknown.GetSpecifiedName() == "html" && f.Set.Lookup("out") != nil {
+			return Usagef("--html: no such flag, use --out DIR, then replay report DIR --html FILE")
+		}
 		dashes := strings.Repeat("-", min(2, len(unknown.GetSpecifiedName())))
 		if near := nearest.Name(unknown.GetSpecifiedName(), FlagNames(f.Set)); near != "" && len(dashes) == 2 {
 			return Usagef("--%s: no such flag, did you mean --%s?", unknown.GetSpecifiedName(), near)

@@ -1,7 +1,6 @@
 package sweeps
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -212,18 +211,11 @@ func sweepPage(g *plan.Grid, t *plan.Results, assumed []engines.Assumption, comm
 // sweepAnswer returns the number of cells that meet the common objectives, and the best of these cells. Without
 // objectives sweepAnswer returns the best of all cells.
 func sweepAnswer(all *table.Table, limits map[string]float64) *html.Answer {
-	column := func(name string) int {
-		return slices.IndexFunc(all.Columns, func(c table.Column) bool { return c.Name == name })
-	}
 	var rows [][]any
 	for _, row := range all.Rows {
 		meets := true
 		for name, limit := range limits {
-			i := column(name)
-			v, known := 0.0, false
-			if i >= 0 {
-				v, known = table.Float(row[i])
-			}
+			v, known := valueOf(all, row, name)
 			meets = meets && known && v <= limit
 		}
 		if meets {
@@ -238,44 +230,84 @@ func sweepAnswer(all *table.Table, limits map[string]float64) *html.Answer {
 			of, rows = "No cell meets all objectives. Of all cells", all.Rows
 		}
 	}
-	var parts []string
-	for _, best := range []struct {
-		key, text string
-		sign      float64
-		format    func(v float64) string
-	}{
-		{"cost_per_million_output_tokens", "a million output tokens cost least", 1, func(v float64) string { return fmt.Sprintf("%.2f", v) }},
-		{"p99_ttft_ms", "p99 TTFT is lowest", 1, html.FormatMS},
-		{"output_throughput_tok_s", "output throughput is highest", -1, func(v float64) string { return fmt.Sprintf("%.0f tokens/s", v) }},
-	} {
-		i, found, value := column(best.key), []any(nil), 0.0
-		for _, row := range rows {
-			if i < 0 {
-				break
-			}
-			if v, known := table.Float(row[i]); known && (found == nil || best.sign*v < best.sign*value) {
-				found, value = row, v
-			}
-		}
-		if found != nil {
-			parts = append(parts, fmt.Sprintf("%s with %s (%s)", best.text, nameCell(all, found), best.format(value)))
-		}
-	}
-	if a.Verdict = of + ", " + strings.Join(parts, "; ") + "."; len(parts) == 0 {
+	parts, same := compareCells(all, rows)
+	switch {
+	case len(parts)+len(same) == 0:
 		a.Verdict = "No cell has a report."
+	case len(parts) == 0:
+		a.Verdict = of + ", all have the same values: " + strings.Join(same, "; ") + "."
+	default:
+		a.Verdict = of + ", " + strings.Join(parts, "; ") + "."
+		if len(same) > 0 {
+			a.Verdict += " In all of them, " + strings.Join(same, "; ") + "."
+		}
 	}
 	return a
 }
 
-// nameCell returns the settings of a row that differ between rows.
-func nameCell(all *table.Table, row []any) string {
-	var parts []string
-	for i, c := range all.Columns {
-		if c.Setting && row[i] != nil && (len(all.Rows) == 1 || slices.ContainsFunc(all.Rows, func(o []any) bool { return o[i] != row[i] })) {
-			parts = append(parts, fmt.Sprint(c.Name, " ", row[i]))
+// compareCells describes which rows of a table have the best values, in parts. same has the values that are equal in
+// all rows, as far as their digits are shown.
+func compareCells(all *table.Table, rows [][]any) (parts, same []string) {
+	for _, best := range []struct {
+		key, name, is string
+		sign          float64
+		format        func(v float64) string
+	}{
+		{"cost_per_million_output_tokens", "the cost of a million output tokens", "lowest", 1, func(v float64) string { return fmt.Sprintf("%.2f", v) }},
+		{"p99_ttft_ms", "p99 TTFT", "lowest", 1, html.FormatMS},
+		{"output_throughput_tok_s", "output throughput", "highest", -1, func(v float64) string { return fmt.Sprintf("%.0f tokens/s", v) }},
+	} {
+		var found [][]any // rows with the best value
+		value, shown, known := 0.0, "", 0
+		for _, row := range rows {
+			v, ok := valueOf(all, row, best.key)
+			if !ok {
+				continue
+			}
+			known++
+			switch text := best.format(v); {
+			case found != nil && text == shown:
+				found = append(found, row)
+			case found == nil || best.sign*v < best.sign*value:
+				found, value, shown = [][]any{row}, v, text
+			}
+		}
+		switch {
+		case known == 0:
+		case known > 1 && len(found) == known:
+			same = append(same, best.name+" is "+shown)
+		default:
+			parts = append(parts, best.name+" is "+best.is+" "+nameCells(all, found)+" ("+shown+")")
 		}
 	}
-	return cmp.Or(strings.Join(parts, ", "), "the settings of all")
+	return parts, same
+}
+
+// valueOf returns the number of a row in a column.
+func valueOf(all *table.Table, row []any, name string) (float64, bool) {
+	for i := range all.Columns {
+		if all.Columns[i].Name == name {
+			return table.Float(row[i])
+		}
+	}
+	return 0, false
+}
+
+// nameCells names some rows of a table by the settings that are equal in them and differ in the table.
+func nameCells(all *table.Table, some [][]any) string {
+	differ := func(rows [][]any, i int) bool {
+		return slices.ContainsFunc(rows, func(row []any) bool { return row[i] != rows[0][i] })
+	}
+	var parts []string
+	for i, c := range all.Columns {
+		if c.Setting && some[0][i] != nil && !differ(some, i) && (len(all.Rows) == 1 || differ(all.Rows, i)) {
+			parts = append(parts, fmt.Sprint(c.Name, " ", some[0][i]))
+		}
+	}
+	if len(parts) == 0 {
+		return fmt.Sprintf("in %d of the cells", len(some))
+	}
+	return "with " + strings.Join(parts, ", ")
 }
 
 // limitsOf returns the objectives that all cells share, by the column that they limit.

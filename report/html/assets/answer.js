@@ -149,7 +149,7 @@ const answerParts = (answer, charts) => {
     top.append(el("div.card", el("h3", `Simulated resamples in which all objectives are met, by ${answer.across}`), keys, box));
     charts.push({ box, draw: chance });
   }
-  const said = el("div.cards.below", ...list(answer.lists).map((l) => el("div.card", el("h3", l.title), ...l.lines.map((t) => el("p", prose(t))))));
+  const said = el("div.cards.below", ...list(answer.lists).map((l) => el(l.lines.length > 8 ? "div.card.full" : "div.card", el("h3", l.title), el("div.lines", ...l.lines.map((t) => el("p", prose(t)))))));
   const more = list(answer.grids).length || said.hasChildNodes() ? [el("h2", clusters.length ? "Alternatives, limits, sensitivity" : "Details"), el("div.cards", ...list(answer.grids).map(grid)), said] : [];
   const measured = [];
   if (clusters.length) {

@@ -3,9 +3,9 @@ package segment
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/replay-llm/replay/internal/probe"
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/scheduler"
 	"github.com/replay-llm/replay/sim/prompt"
 )
@@ -43,7 +43,7 @@ func (p *Pieces) Add(index int, b *scheduler.CachedBlocks) {
 // Link builds the layers from all segments.
 func (p *Pieces) Link() error {
 	all := p.all
-	slices.SortStableFunc(all, func(a, b piece) int {
+	stable.Sort(all, func(a, b piece) int {
 		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.rank, b.rank), cmp.Compare(a.lo, b.lo))
 	})
 	for i := range all {
