@@ -3,7 +3,11 @@ package series
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/replay-llm/replay/scheduler"
+	"github.com/replay-llm/replay/sim"
 )
 
 // The bin of a value is that of its logarithm, also at the edges of bins and of the parts of the table.
@@ -42,6 +46,31 @@ func TestBinsAreThoseOfLogarithms(t *testing.T) {
 	for _, v := range []float64{0, -1, math.SmallestNonzeroFloat64, 1e-300, 1e300} {
 		if got, want := binOf(v), literal(v); got != want {
 			t.Errorf("%v: bin %d, want %d", v, got, want)
+		}
+	}
+}
+
+// Gaps of a run are counted as single gaps are.
+func TestRunsAreTheirGaps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 5))
+	for range 2000 {
+		at, step := sim.Time(rng.IntN(1000)), math.Exp(rng.Float64()*14-7)
+		p := scheduler.Pass{Start: at, Decoding: rng.IntN(3)}
+		for range rng.IntN(60) {
+			if rng.IntN(9) == 0 {
+				step = math.Exp(rng.Float64()*14 - 7)
+			}
+			step *= 1 + rng.Float64()*0.004
+			at += sim.Time(step)
+			p.Ends = append(p.Ends, at)
+		}
+		var got, want Histogram
+		got.addRun(&p)
+		for i := range p.Ends {
+			want.Add(float64(p.GapOf(i)), p.Decoding)
+		}
+		if !slices.Equal(got.Counts, want.Counts) || got.Total != want.Total {
+			t.Fatalf("%v: %+v, want %+v", p.Ends, got, want)
 		}
 	}
 }

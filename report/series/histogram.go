@@ -1,6 +1,10 @@
 package series
 
-import "math"
+import (
+	"math"
+
+	"github.com/replay-llm/replay/scheduler"
+)
 
 // perOctave is the number of bins from a value to its double: each is 2.2 % wide.
 const perOctave = 32
@@ -44,6 +48,21 @@ var memo = func() (edges [perOctave + 1]int64) {
 
 // edgeWidth is the distance from an edge, in units of the mantissa, within which the logarithm decides.
 const edgeWidth = 1 << 12
+
+// addRun counts the gaps of a run with Ends. The passes of a run take similar times, so that most gaps are in the same
+// part of the table as the gap before, and are counted with it.
+func (h *Histogram) addRun(p *scheduler.Pass) {
+	first, part, count := 0.0, uint64(0), 0
+	for i := range p.Ends {
+		gap := float64(p.GapOf(i))
+		if at := math.Float64bits(gap) >> 44; count == 0 || at != part || binTable[at&0xff] == '~' {
+			h.Add(first, count*p.Decoding)
+			first, part, count = gap, at, 0
+		}
+		count++
+	}
+	h.Add(first, count*p.Decoding)
+}
 
 // binOf returns the bin of a value. binOf computes a logarithm only near the edge of a bin.
 func binOf(v float64) int {

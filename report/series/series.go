@@ -105,9 +105,7 @@ func (s *Series) Pass(stage scheduler.Role, id sim.WorkerID, p *scheduler.Pass) 
 	if len(p.Ends) == 0 {
 		s.all.Gaps.Add(float64(p.Gap), p.Count*p.Decoding)
 	}
-	for i := range p.Ends {
-		s.all.Gaps.Add(float64(p.GapOf(i)), p.Decoding)
-	}
+	s.all.Gaps.addRun(p)
 	for _, gap := range p.Gaps {
 		s.all.Gaps.Add(float64(gap), 1)
 	}
