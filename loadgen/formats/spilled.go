@@ -7,9 +7,9 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 
+	"github.com/replay-llm/replay/internal/stable"
 	"github.com/replay-llm/replay/loadgen"
 	"github.com/replay-llm/replay/loadgen/formats/scan"
 	"github.com/replay-llm/replay/sim"
@@ -155,7 +155,7 @@ func (x *spilled) readAll(r *Record) error {
 			return err
 		}
 	}
-	slices.SortFunc(x.firsts, func(a, b firstTurn) int {
+	stable.Sort(x.firsts, func(a, b firstTurn) int {
 		by := cmp.Compare(a.at, b.at)
 		if a.stamped && b.stamped {
 			by = a.when.Compare(b.when)

@@ -61,7 +61,7 @@ func (c *CellReader) newOptions() *Options {
 // ListPlain returns the flags of a trace replay that do not name a file or a program, in the order of the help.
 func ListPlain() []*pflag.Flag {
 	kinds := []string{"int", "uint64", "float64", "bool", "duration", string(schema.Int), string(schema.Real), string(schema.Limit), string(schema.Factor), string(schema.Name), string(schema.Range)}
-	texts := []string{"columns", "worker-speed", "prefill-worker-speed", "decode-worker-speed", "signal-delay", "signal-interval", "retry-backoff", "client-timeout", "front-end-ms", "assume-prefix", "priority-from", "servegen-span", "pd-when"}
+	texts := []string{"columns", "arrival-format", "worker-speed", "prefill-worker-speed", "decode-worker-speed", "signal-delay", "signal-interval", "retry-backoff", "client-timeout", "front-end-ms", "assume-prefix", "priority-from", "servegen-span", "pd-when"}
 	left := slices.Concat(notInCells(), syntheticFlags(), []string{"stream", "threads", "compat"})
 	var all []*pflag.Flag
 	NewCellOptions().Set.VisitAll(func(f *pflag.Flag) {

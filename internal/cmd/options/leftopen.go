@@ -20,6 +20,7 @@ type LeftOpen struct {
 	read                        formats.LeftOpen
 	skipBad                     string
 	span                        string
+	dates                       string // format of dates; "": as --columns has it
 	prefix                      string // prefix of flags with names that have another meaning for a replay
 }
 
@@ -34,6 +35,7 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.skipBad, "skip-bad", "0", "skip and list bad rows, at most `N`, or any number with all; not for format mooncake")
 	fs.Lookup("skip-bad").NoOptDefVal = "all"
 	fs.StringVar(&o.Columns, "columns", "", "`columns` of any CSV or JSONL file: arrival=time,input=prompt,output=answer")
+	fs.StringVar(&f.dates, "arrival-format", "", "`format` of the dates in the arrival column of --columns, as for strptime: %d/%m/%Y %H:%M:%S")
 	fs.StringVar(&o.PriorityFrom, "priority-from", "", "`field` with the priority of a request, if it is not named priority (mooncake)")
 	fs.Var(&f.zero, "zero-output", "handling of requests for 0 output tokens: `drop` (and count), one (output token) or error")
 	fs.Var(&f.sessions, "session-mode", "dependencies of requests: flat (none), chain (a request waits for the previous request of its conversation) or auto (by the `format`)")
@@ -65,6 +67,9 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 	if err := tables.CheckColumns(o.Columns); err != nil {
 		return o, cli.Usagef("--columns=%s: %v", o.Columns, err)
 	}
+	if err := f.addDates(&o); err != nil {
+		return o, err
+	}
 	if o.AssumePrefix == "none" {
 		o.AssumePrefix = ""
 	}
@@ -91,6 +96,21 @@ func (f *LeftOpen) Said() (formats.LeftOpen, error) {
 		return o, cli.Usagef("--tokenizer counts tokens: remove --tokens-per-byte")
 	}
 	return o, f.readSpan(&o)
+}
+
+// addDates adds --arrival-format to the columns.
+func (f *LeftOpen) addDates(o *formats.LeftOpen) error {
+	if f.dates == "" {
+		return nil
+	}
+	if o.Columns == "" {
+		return cli.Usagef("--arrival-format requires --columns arrival=COLUMN,input=COLUMN,output=COLUMN")
+	}
+	o.Columns += `,"arrival_format=` + strings.ReplaceAll(f.dates, `"`, `""`) + `"`
+	if err := tables.CheckColumns(o.Columns); err != nil {
+		return cli.Usagef("--arrival-format=%s: %v", f.dates, err)
+	}
+	return nil
 }
 
 // readSpan parses --servegen-span.

@@ -68,7 +68,7 @@ func TestColumnsRefused(t *testing.T) {
 		{head + "1,2,", theirs, "f:3: completion_tokens is empty, must be a number of tokens"},
 		{object + `{"time":1,"prompt_tokens":null,"completion_tokens":3}`, theirs, "f:2: prompt_tokens is empty, must be a number of tokens"},
 		{object + `{"time":1,"prompt_tokens":[4],"completion_tokens":3}`, theirs, `f:2: prompt_tokens is "[4]", must be a number of tokens`},
-		{head + "soon,2,3", theirs, `f:3: time is "soon", must be a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z`},
+		{head + "soon,2,3", theirs, `f:3: time is "soon", must be a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z; --arrival-format reads other dates`},
 		{head + "soon,2,3", theirs + ",arrival_unit=ms", `f:3: time is "soon", must be a number of ms`},
 		{head + "2026-01-31T18:15:46Z,2,3", theirs, `f:3: time is "2026-01-31T18:15:46Z", a date and time with a zone; the rows before had a number, must have the same on all`},
 		{"time,prompt_tokens,completion_tokens\n1767225600000,2,3", theirs, "f:2: time is 1767225600000, which are more than 3000 years in seconds; set arrival_unit=ms"},

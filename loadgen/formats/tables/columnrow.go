@@ -142,7 +142,7 @@ func (c *columnRows) readArrival(cell []byte) (scan.Stamp, error) {
 	case !ok && c.plan.unit != "":
 		return at, fmt.Errorf("%s is %q, must be a number of %s", name, excerpt.Cut(cell), c.plan.unit)
 	case !ok:
-		return at, fmt.Errorf("%s is %q, must be a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z", name, excerpt.Cut(cell))
+		return at, fmt.Errorf("%s is %q, must be a number of seconds, or a date and time such as 2026-01-31T18:15:46.68Z; --arrival-format reads other dates", name, excerpt.Cut(cell))
 	case kind == "a number" && c.plan.unit == "" && at.MS/1000 >= latest:
 		return at, fmt.Errorf("%s is %s, which are more than 3000 years in seconds; set arrival_unit=ms, us or ns among the columns, or s if it is correct", name, excerpt.Cut(cell))
 	case c.kind != "" && c.kind != kind:

@@ -95,6 +95,7 @@ class Workload(TypedDict, total=False):
 class Reading(TypedDict, total=False):
     """How rows of a trace are read.
 
+    arrival_format (format): format of the dates in the arrival column of --columns, as for strptime: %d/%m/%Y %H:%M:%S
     arrival_rate (requests/s): arrival rate in requests/s for files without arrival times; servegen: a factor of the rate
     assume_prefix (prefixes): prefixes that prompts are assumed to share: system:TOKENS, groups:N:RATIO, session or none (default none)
     columns (columns): columns of any CSV or JSONL file: arrival=time,input=prompt,output=answer
@@ -113,6 +114,7 @@ class Reading(TypedDict, total=False):
     zero_output (drop): handling of requests for 0 output tokens: drop (and count), one (output token) or error (default drop)
     """
 
+    arrival_format: Value
     arrival_rate: float
     assume_prefix: Value
     columns: Value
