@@ -218,7 +218,7 @@ online-accuracy: ## compare replays in real time with the same replays on the lo
 	$(GO) run ./tools/onlineaccuracy
 
 online-soak: ## run 10,000 concurrent requests in the mocker, of which three in ten are cancelled at random times
-	$(GO) test ./live/mocker -run TestCrowd -count 1 -v -soak
+	$(GO) test ./live/mocker -run TestManyConsumers -count 1 -v -soak
 
 worker-signals: ## measure the shutdown of a worker against its time limits (requires an idle machine)
 	$(GO) test ./live/engine -run TestSignalsToProcesses -count 1 -v -clocked
@@ -247,8 +247,8 @@ cluster-faults: ## kill, pause and disconnect workers, etcd and NATS, and measur
 cluster-soak: ## run 2,000 streams on 4 worker processes for a minute, and kill a worker every 10 s
 	$(GO) test ./live/cmd/replay-live -run TestClusterSoak -count 1 -timeout 15m -v -full-cluster
 
-cluster-crowd: ## send 4,000 requests, 2,000 at a time, to two workers and a frontend, three times
-	$(GO) test ./live/cmd/replay-live -run TestCrowdedFleetLong -count 1 -v -full-cluster
+cluster-overload: ## send 4,000 requests, 2,000 at a time, to two workers and a frontend, three times
+	$(GO) test ./live/cmd/replay-live -run TestOverloadedFleetLong -count 1 -v -full-cluster
 
 fleet-soak: ## run a fleet with 1,000 streams under random faults for ten minutes: killed and stopped processes, broken connections, restarts of etcd and NATS, full disks
 	$(GO) test ./live/cmd/replay-live -run TestFleetSoak -count 1 -v -timeout 20m -fleet-soak $(SOAK)
@@ -259,8 +259,8 @@ malformed: ## send 50,000 malformed requests to vllm, sglang and frontend
 cluster-accuracy: ## compare a replay on worker processes with the same replay on the logical clock
 	$(GO) test ./live/cmd/replay-live -run TestClusterAccuracy -count 1 -timeout 15m -v -full-cluster
 
-frontend-crowd: ## load a frontend with 10,000 idle connections, slow senders and large bodies
-	$(GO) test ./live/frontend -run TestCrowd -count 1 -v -crowd
+frontend-load: ## load a frontend with 10,000 idle connections, slow senders and large bodies
+	$(GO) test ./live/frontend -run TestHeavyLoad -count 1 -v -load
 
 vllm-api: ## compare the answers of live/openai with vLLM's server at VLLM_SERVER (host:port; model tiny, --max-model-len 512, a chat template)
 	$(GO) test ./live/openai -run TestVLLM -count 1 -v -vllm-server "$(VLLM_SERVER)"
@@ -337,4 +337,4 @@ ci: ## run all steps of continuous integration
 clean: ## remove the files that the other targets write
 	rm -rf bin dist cover.out
 
-.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all parity-sglang-cases freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-crowd fleet-soak malformed cluster-accuracy frontend-crowd gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean
+.PHONY: parity-all parity-planner help mutants build wasm footprint wheel release release-twice test race fuzz golden golden-arm64 parity parity-vllm parity-vllm-all parity-vllm-engine parity-vllm-connectors parity-vllm-ranks parity-vllm-windows parity-sglang parity-sglang-all parity-sglang-cases freeze liveness ledger browser screenshots picture plancheck plan-calibration traces-bad bench-traces accuracy online-accuracy online-soak worker-signals online-runs kv-snapshot kv-interop cluster-faults cluster-soak cluster-overload fleet-soak malformed cluster-accuracy frontend-load gateways vllm-api vllm-twin interop launch bench bench-live bench-peer aisimulate bench-outputs bench-scale bench-sweep docs docs-site profile lint api generate cover ci clean

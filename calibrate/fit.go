@@ -61,8 +61,8 @@ type Options struct {
 type part struct {
 	name   string
 	chosen []int
-	left   spell // time that is not fitted to
-	share  bool  // the part is a share of a set that is judged as a whole
+	left   slowdown // time that is not fitted to
+	share  bool     // the part is a share of a set that is judged as a whole
 }
 
 // deciding returns the chosen requests if their errors can reject a fit. Only whole sets can, because a fit may omit
@@ -114,7 +114,7 @@ func (p part) withoutWarmUp(m *Measured) []int {
 // judgedIn returns the requests of p for a judgement. If a client measured the run, the result does not include the
 // warm-up.
 func (p part) judgedIn(m *Measured) part {
-	p.left = spell{} // the spell has a separate judgement
+	p.left = slowdown{} // the slowdown has a separate judgement
 	if warm := p.withoutWarmUp(m); m.Client && m.Ignored == nil && len(warm) < len(p.chosen) {
 		p.name, p.chosen = fmt.Sprintf("%s from %d s on", p.name, measured.ClientWarmUp), warm
 	}
@@ -168,7 +168,7 @@ func RunAll(ctx context.Context, runs []*Measured, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.noteSpells(runs, &all[0])
+	r.noteSlowdowns(runs, &all[0])
 	r.notePaces(runs, &all[0])
 	for i := range fits {
 		r.Simulations += fits[i].runs

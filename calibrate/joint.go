@@ -120,8 +120,8 @@ func targetsOf(sims []*Simulation, runs []*Measured, on []part) (seen []*Simulat
 	return seen, targets
 }
 
-// addChecks compares a fit with the fitted and with the held-out requests. If the fit to all requests omits a spell,
-// the requests outside this spell are also compared separately.
+// addChecks compares a fit with the fitted and with the held-out requests. If the fit to all requests omits a slowdown,
+// the requests outside this slowdown are also compared separately.
 func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, all *training) error {
 	sims = t.atPaces(sims)
 	for i, m := range runs {
@@ -137,7 +137,7 @@ func (r *Result) addChecks(sims []*Simulation, runs []*Measured, f *fitted, t, a
 			}
 			c := Check{Fitted: t.name, Judged: name, HeldOut: heldOut, Form: f.form.Name, Known: t.knownOf(i, all), run: i}
 			left := &all.on[i].left
-			rest := left.leave(m, judged.chosen)
+			rest := left.exclude(m, judged.chosen)
 			if len(judged.chosen) > 0 {
 				whole := c
 				if len(rest) < len(judged.chosen) && whole.Known == "" {

@@ -4,9 +4,9 @@
 // scheduler of vLLM 0.19 is simulated on the same arrivals many times. The parameters of timing.Parameters are chosen
 // so that the simulated requests match the measured ones. A fit to one half of a run is judged on the other half.
 //
-// Read run.go and simulate.go for a run. The fit is in form.go, loss.go, search.go, polish.go and fit.go; spell.go and
-// paces.go are for slow servers. The results are in errors.go, trusted.go and report.go. validate.go compares a replay
-// of a run with its measured times.
+// Read run.go and simulate.go for a run. The fit is in form.go, loss.go, search.go, polish.go and fit.go; slowdown.go
+// and paces.go are for slow servers. The results are in errors.go, trusted.go and report.go. validate.go compares a
+// replay of a run with its measured times.
 package calibrate
 
 import (

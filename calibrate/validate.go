@@ -104,8 +104,8 @@ func (m *Measured) Judge(result *harness.Result) ([]Judged, error) {
 		sets = append(sets, Judged{fmt.Sprintf("all from %d s on", measured.ClientWarmUp), judgeOutcome(m, warm, out)})
 	}
 	if warm := parts[0].withoutWarmUp(m); m.Client {
-		if s := m.spellOf(warm, out); s.more > 0 {
-			sets = append(sets, Judged{"all but " + s.String(), judgeOutcome(m, s.leave(m, parts[0].chosen), out)})
+		if s := m.slowdownOf(warm, out); s.more > 0 {
+			sets = append(sets, Judged{"all but " + s.String(), judgeOutcome(m, s.exclude(m, parts[0].chosen), out)})
 		}
 	}
 	for _, class := range m.classes() {

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/scheduler/vllm/releases"
 )
 
-// crowded returns a workload that keeps a few workers busy and shares prefixes.
-func crowded(pools []Pool, router policy.Name) Spec {
+// busySpec returns a workload that keeps a few workers busy and shares prefixes.
+func busySpec(pools []Pool, router policy.Name) Spec {
 	return Spec{
 		Synthetic: loadgen.Synthetic{Requests: 120, Input: 1500, Output: 40, Interval: 12, Turns: 1, SharedRatio: 0.5, Groups: 6},
 		Speedup:   1, Topology: Topology{Pools: pools, Router: router},
@@ -52,10 +52,10 @@ func recordsOf(t *testing.T, s Spec) []collector.Record {
 func TestMixIsItsKinds(t *testing.T) {
 	mix := Mix(kindsOfTest())
 	for _, router := range []policy.Name{policy.RoundRobin, "random"} {
-		mixed := recordsOf(t, crowded([]Pool{mix}, router))
+		mixed := recordsOf(t, busySpec([]Pool{mix}, router))
 		first, differ := 0, map[string]bool{}
 		for _, k := range mix.Mix {
-			plain := recordsOf(t, crowded(OnePool(k.Engine, mix.Count), router))
+			plain := recordsOf(t, busySpec(OnePool(k.Engine, mix.Count), router))
 			n := 0
 			for i := range mixed {
 				if w := int(mixed[i].Worker); w < first || w >= first+k.Count {
@@ -97,7 +97,7 @@ func TestMixOfAlike(t *testing.T) {
 		other.MaxSeqs, other.StartupSeconds = a.MaxSeqs+7, 5
 		for _, router := range policy.All() {
 			for _, flying := range []int{0, 9} {
-				want := crowded(OnePool(a, 3), router.Name)
+				want := busySpec(OnePool(a, 3), router.Name)
 				if flying > 0 {
 					want.Mode, want.MaxInFlight = loadgen.Concurrency, flying
 				}
@@ -130,7 +130,7 @@ func reportOf(t *testing.T, s Spec) string {
 // faster workers.
 func TestKVRouterOnMix(t *testing.T) {
 	kinds := kindsOfTest()
-	s := crowded([]Pool{Mix(kinds)}, policy.KV)
+	s := busySpec([]Pool{Mix(kinds)}, policy.KV)
 	s.Speedup = 4
 	reused, requests := map[int]int32{}, map[int]int{}
 	for _, r := range recordsOf(t, s) {
@@ -152,7 +152,7 @@ func TestKVRouterOnMix(t *testing.T) {
 func TestMixSizes(t *testing.T) {
 	kinds := kindsOfTest()
 	kinds[2].Engine.Blocks = 20 // of 64 tokens
-	s := crowded([]Pool{Mix(kinds)}, policy.RoundRobin)
+	s := busySpec([]Pool{Mix(kinds)}, policy.RoundRobin)
 	if _, err := s.Run(t.Context(), Streams{}); err == nil || !strings.Contains(err.Error(), "paged: ") {
 		t.Errorf("a prompt that fits on two kinds of three: %v", err)
 	}
@@ -194,7 +194,7 @@ func TestCheckMix(t *testing.T) {
 		{func(s *Spec) { s.Scale = []ScaleEvent{{At: 5, Workers: 3, Decode: KeepSize}} }, "start and stop"},
 		{func(s *Spec) { s.Compat = true }, "which the reference does not have"},
 	} {
-		s := crowded([]Pool{Mix(kindsOfTest())}, policy.RoundRobin)
+		s := busySpec([]Pool{Mix(kindsOfTest())}, policy.RoundRobin)
 		c.change(&s)
 		if err := s.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

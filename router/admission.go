@@ -212,9 +212,9 @@ func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
 	return dst, nil
 }
 
-// waitingInLobby appends the requests of the admissionQueue, line by line. The lines are in the order of their first
+// appendHeld appends the requests of the admissionQueue, line by line. The lines are in the order of their first
 // requests.
-func (d *Dispatcher) waitingInLobby(dst []sim.RequestID) []sim.RequestID {
+func (d *Dispatcher) appendHeld(dst []sim.RequestID) []sim.RequestID {
 	for i := range d.admissionQueue.lines {
 		d.admissionQueue.lines[i].passed = false
 	}

@@ -350,7 +350,7 @@ func (d *Dispatcher) Waiting(dst []sim.RequestID) []sim.RequestID {
 	for _, h := range d.queue.heap.Sorted() {
 		dst = append(dst, h.Value.request.ID)
 	}
-	return d.waitingInLobby(dst)
+	return d.appendHeld(dst)
 }
 
 // roundInstant rounds an instant to whole nanoseconds.

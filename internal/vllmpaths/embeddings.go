@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	usualDimensions = 1024
-	mostDimensions  = 8192
-	mostInputs      = 2048
+	defaultDimensions = 1024
+	mostDimensions    = 8192
+	mostInputs        = 2048
 )
 
 // embedding is an item of an answer. Vector is a list of numbers, or base64 of float32 values.
@@ -40,7 +40,7 @@ func Embeddings(completions http.Handler) http.HandlerFunc {
 			return
 		}
 		inputs, ok := splitInputs(q.Input)
-		size := usualDimensions
+		size := defaultDimensions
 		if q.Dimensions != nil {
 			size = *q.Dimensions
 		}

@@ -117,7 +117,7 @@ func TestAdmissionEnds(t *testing.T) {
 }
 
 // Of 200 concurrent requests at most 7 are at the model at once, and all are answered.
-func TestAdmissionCrowd(t *testing.T) {
+func TestAdmissionUnderLoad(t *testing.T) {
 	const clients, limit = 200, 7
 	var now, most atomic.Int64
 	f := &fake{answer: func(ctx context.Context, rc cancel.Context, rq *engine.Request, yield func(*engine.Chunk, error) bool) {

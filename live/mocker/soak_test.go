@@ -69,8 +69,8 @@ func plans(n int, seed int64) []plan {
 	return all
 }
 
-// crowd is many consumers of one mocker, and their outcomes.
-type crowd struct {
+// consumers is many consumers of one mocker, and their outcomes.
+type consumers struct {
 	adapter *engine.Adapter
 
 	began     sync.WaitGroup // done when all requests are in the engine
@@ -82,7 +82,7 @@ type crowd struct {
 }
 
 // consume runs one consumer.
-func (c *crowd) consume(i int, p plan) {
+func (c *consumers) consume(i int, p plan) {
 	rc := cancel.New("")
 	rq := ask(words(i*7, 48), soakTokens)
 	chunks, err := c.adapter.Generate(context.Background(), rc, rq, nil)
@@ -135,13 +135,13 @@ func (c *crowd) consume(i int, p plan) {
 }
 
 // cancel ends a request early, like a frontend after its client left.
-func (c *crowd) cancel(how func(), p plan) {
+func (c *consumers) cancel(how func(), p plan) {
 	time.Sleep(p.pause)
 	how()
 }
 
 // judge checks the last chunk of an answer.
-func (c *crowd) judge(i int, p plan, last *engine.Chunk, got int) {
+func (c *consumers) judge(i int, p plan, last *engine.Chunk, got int) {
 	want := engine.FinishLength
 	if p.ending == stopping {
 		want = engine.FinishCancelled
@@ -159,7 +159,7 @@ func (c *crowd) judge(i int, p plan, last *engine.Chunk, got int) {
 	}
 }
 
-func (c *crowd) fail(format string, args ...any) {
+func (c *consumers) fail(format string, args ...any) {
 	if c.wrong.Add(1) <= 10 {
 		c.report(format, args...)
 	}
@@ -189,7 +189,7 @@ func watch(e *Engine, stop <-chan struct{}) (most peak) {
 // Of many concurrent requests, three in ten are cancelled at random moments. Every stream with a reader ends with
 // exactly one terminal, and no goroutine and no request is left. With -soak there are 10,000 requests and a limit of
 // memory.
-func TestCrowd(t *testing.T) {
+func TestManyConsumers(t *testing.T) {
 	n := 300
 	if *soak {
 		n = 10_000
@@ -205,7 +205,7 @@ func TestCrowd(t *testing.T) {
 		if _, err := e.Start(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		c := &crowd{
+		c := &consumers{
 			adapter: engine.NewAdapter(e, engine.AdapterOptions{}),
 			start:   make(chan struct{}), report: t.Errorf,
 		}
@@ -236,7 +236,7 @@ func TestCrowd(t *testing.T) {
 }
 
 // run starts all requests before any consumer reads.
-func (c *crowd) run(all []plan) {
+func (c *consumers) run(all []plan) {
 	var wg sync.WaitGroup
 	c.began.Add(len(all))
 	for i, p := range all {
@@ -248,7 +248,7 @@ func (c *crowd) run(all []plan) {
 }
 
 // counted compares the number of terminals of each kind with the plans.
-func (c *crowd) counted(t *testing.T, n int) {
+func (c *consumers) counted(t *testing.T, n int) {
 	t.Helper()
 	got := fmt.Sprint(c.terminals[toTheEnd].Load(), c.terminals[stopping].Load(), c.terminals[leaving].Load(), c.terminals[killing].Load())
 	if want := fmt.Sprint(n*7/10, n*24/100, 0, 0); got != want {

@@ -28,8 +28,8 @@ func openAINames() map[string]string {
 	return map[string]string{"max_new_tokens": "max_tokens", "min_new_tokens": "min_tokens", "sampling_seed": "seed"}
 }
 
-// usualNewTokens is the default of max_new_tokens.
-const usualNewTokens = "128"
+// defaultNewTokens is the default of max_new_tokens.
+const defaultNewTokens = "128"
 
 // parseGenerate converts the body of /generate to a completion request and checks it as such. ids are the request ids
 // in the body. list reports that the response is a list.
@@ -47,7 +47,7 @@ func (s *Server) parseGenerate(body []byte) (rq *openai.Request, ids []string, l
 	case len(g.Text) == 0:
 		prompt = g.InputIDs
 	}
-	asked := map[string]json.RawMessage{"prompt": prompt, "max_tokens": json.RawMessage(usualNewTokens), "return_token_ids": json.RawMessage("true")}
+	asked := map[string]json.RawMessage{"prompt": prompt, "max_tokens": json.RawMessage(defaultNewTokens), "return_token_ids": json.RawMessage("true")}
 	if g.Stream {
 		asked["stream"] = json.RawMessage("true")
 	}

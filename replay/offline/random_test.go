@@ -50,14 +50,14 @@ func (m coarse) ByContext() bool { return m.perContext > 0 }
 type draw struct {
 	*rand.Rand
 	block int // tokens per KV block; larger blocks give longer runs of passes
-	// crowded makes many events coincide: long answers, an arrival at every millisecond, many workers, passes that
+	// coinciding makes many events coincide: long answers, an arrival at every millisecond, many workers, passes that
 	// take 1 ms or no time.
-	crowded bool
+	coinciding bool
 }
 
 func newDraw(seed int) draw {
 	d := draw{Rand: rand.New(rand.NewPCG(uint64(seed), 1))}
-	d.block, d.crowded = pick(d, 4, 4, 32, 32, 2), d.oneIn(2)
+	d.block, d.coinciding = pick(d, 4, 4, 32, 32, 2), d.oneIn(2)
 	return d
 }
 
@@ -119,7 +119,7 @@ func (d draw) trace() string {
 		sessions = 1 + d.IntN(4)
 	}
 	long := d.oneIn(3)
-	if d.crowded {
+	if d.coinciding {
 		n, gaps, long = 4+d.IntN(20), pick(d, []float64{0, 1}, []float64{0, 0, 1, 3}), true
 	}
 	now := 0.0
@@ -150,11 +150,11 @@ func (d draw) pools(x *trial) {
 		most = max(most, (int(t.Input+t.Output)+d.block-1)/d.block)
 	}
 	most += pick(d, 0, 1, 3, 10, 200)
-	if d.crowded {
+	if d.coinciding {
 		most = 10_000
 	}
 	one := engines.Pool{Engine: d.engine(most), Count: 1 + d.IntN(4)}
-	if d.oneIn(3) || !d.crowded && d.oneIn(2) {
+	if d.oneIn(3) || !d.coinciding && d.oneIn(2) {
 		x.cfg.Pools = []engines.Pool{one}
 		return
 	}
@@ -213,7 +213,7 @@ func (d draw) router(x *trial) {
 // model draws a timing model with durations that often coincide and are sometimes zero, or nil for the models of the
 // engines.
 func (d draw) model() timing.Model {
-	if d.crowded {
+	if d.coinciding {
 		return coarse{prefill: pick(d, []float64{1}, []float64{0}, []float64{1, 0}), decode: []float64{1}, free: pick(d, 0, 2, 3, 5)}
 	}
 	switch d.IntN(10) {

@@ -15,18 +15,18 @@ import (
 	"github.com/replay-llm/replay/sim"
 )
 
-// spell is the TTFT of requests that arrive in a time span. A negative TTFT means that these requests are lost.
-type spell struct {
+// phase is the TTFT of requests that arrive in a time span. A negative TTFT means that these requests are lost.
+type phase struct {
 	requests int
 	ttft     sim.Time
 }
 
 // play returns the result of a replay in which a request arrives every 10 ms.
-func play(spells ...spell) *harness.Result {
+func play(phases ...phase) *harness.Result {
 	c := collector.New(0)
 	c.KeepOutcomes()
 	at := sim.Time(0)
-	for _, s := range spells {
+	for _, s := range phases {
 		for range s.requests {
 			id := sim.RequestID(c.Len())
 			c.Arrive(&sim.Request{ID: id, Session: int32(id), InputTokens: 10, OutputTokens: 1}, at)
@@ -45,51 +45,51 @@ func play(spells ...spell) *harness.Result {
 
 // The goal is met again with the first of three consecutive windows that meet it.
 func TestRecovery(t *testing.T) {
-	calm := play(spell{1200, 20})
+	calm := play(phase{1200, 20})
 	objectives, err := slo.Parse("p99:ttft=30ms")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		spells []spell
+		phases []phase
 		goal   Goal
 		want   string
 	}{
-		{[]spell{{1200, 20}}, Goal{}, "later arrivals met the objective"},
-		{[]spell{{1200, 26}}, Goal{}, "later arrivals met the objective"},                                           // 25 % and 1 ms
-		{[]spell{{500, 20}, {100, 40}, {600, 20}}, Goal{}, "the goal was met again after 1s"},                       // ten windows of 100 ms
-		{[]spell{{500, 20}, {20, 40}, {20, 20}, {20, 40}, {640, 20}}, Goal{}, "the goal was met again after 600ms"}, // two windows do not suffice
-		{[]spell{{500, 20}, {100, -1}, {600, 20}}, Goal{}, "the goal was met again after 1s"},
-		{[]spell{{500, 20}, {700, 40}}, Goal{}, "the goal was not met again in the 7.03s that followed"},
-		{[]spell{{500, 20}, {100, 29}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "later arrivals met the objective"},
-		{[]spell{{500, 20}, {100, 31}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "the goal was met again after 1s"},
+		{[]phase{{1200, 20}}, Goal{}, "later arrivals met the objective"},
+		{[]phase{{1200, 26}}, Goal{}, "later arrivals met the objective"},                                           // 25 % and 1 ms
+		{[]phase{{500, 20}, {100, 40}, {600, 20}}, Goal{}, "the goal was met again after 1s"},                       // ten windows of 100 ms
+		{[]phase{{500, 20}, {20, 40}, {20, 20}, {20, 40}, {640, 20}}, Goal{}, "the goal was met again after 600ms"}, // two windows do not suffice
+		{[]phase{{500, 20}, {100, -1}, {600, 20}}, Goal{}, "the goal was met again after 1s"},
+		{[]phase{{500, 20}, {700, 40}}, Goal{}, "the goal was not met again in the 7.03s that followed"},
+		{[]phase{{500, 20}, {100, 29}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "later arrivals met the objective"},
+		{[]phase{{500, 20}, {100, 31}, {600, 20}}, Goal{Objectives: objectives, Share: 1}, "the goal was met again after 1s"},
 	} {
-		with := play(c.spells...)
+		with := play(c.phases...)
 		with.Incidents = []harness.Incident{{At: 5000, What: "worker 1 dies"}}
 		s := Judge(with, calm, c.goal)
 		if got := s.Events[0].recovery(); got != c.want {
-			t.Errorf("%v: %s, want %s", c.spells, got, c.want)
+			t.Errorf("%v: %s, want %s", c.phases, got, c.want)
 		}
 	}
 }
 
 // If no request arrives after an event, the goal is neither met nor missed.
 func TestNobodyCameAfter(t *testing.T) {
-	with := play(spell{500, 20})
+	with := play(phase{500, 20})
 	with.Incidents = []harness.Incident{{At: 4990, What: "worker 1 dies"}}
-	s := Judge(with, play(spell{500, 20}), Goal{})
+	s := Judge(with, play(phase{500, 20}), Goal{})
 	if e := &s.Events[0]; e.Later != 0 || e.recovery() != "no request arrived after it" {
 		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
 	}
 	with.Incidents[0].At = 4980
-	if e := Judge(with, play(spell{500, 20}), Goal{}).Events[0]; e.Later != 1 || e.recovery() != "later arrivals met the objective" {
+	if e := Judge(with, play(phase{500, 20}), Goal{}).Events[0]; e.Later != 1 || e.recovery() != "later arrivals met the objective" {
 		t.Errorf("%d came after it, and %s", e.Later, e.recovery())
 	}
 }
 
 // Objectives of a class apply only to its requests. Each class must meet its objectives.
 func TestGoalOfClass(t *testing.T) {
-	calm, with := play(spell{1200, 20}), play(spell{500, 20}, spell{100, 40}, spell{600, 20})
+	calm, with := play(phase{1200, 20}), play(phase{500, 20}, phase{100, 40}, phase{600, 20})
 	with.Incidents = []harness.Incident{{At: 5000, What: "worker 1 dies"}}
 	for _, c := range []struct {
 		objectives string
@@ -120,12 +120,12 @@ func TestGoalOfClass(t *testing.T) {
 
 // A written study can be read back and printed. A study without faults is an error.
 func TestFile(t *testing.T) {
-	with := play(spell{500, 20}, spell{100, 40}, spell{600, 20})
+	with := play(phase{500, 20}, phase{100, 40}, phase{600, 20})
 	with.Incidents = []harness.Incident{
 		{At: 5000, What: "worker 1 dies", Workers: [2][]sim.WorkerID{{1}}, EventCost: collector.EventCost{Lost: 1, LostTokens: 7}},
 		{At: 9000, What: "the router restarts"},
 	}
-	s := Judge(with, play(spell{1200, 20}), Goal{})
+	s := Judge(with, play(phase{1200, 20}), Goal{})
 	dir := t.TempDir()
 	var text bytes.Buffer
 	if err := s.Write(&text); err != nil {

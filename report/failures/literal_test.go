@@ -44,13 +44,13 @@ func TestRecoveryIsLiteral(t *testing.T) {
 	}
 	for seed := range uint64(500) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		var spells []spell
+		var phases []phase
 		total := 0
 		for range 3 + r.IntN(20) {
-			s := spell{1 + r.IntN(120), []sim.Time{20, 20, 20, 40, 28, -1}[r.IntN(6)]}
-			spells, total = append(spells, s), total+s.requests
+			s := phase{1 + r.IntN(120), []sim.Time{20, 20, 20, 40, 28, -1}[r.IntN(6)]}
+			phases, total = append(phases, s), total+s.requests
 		}
-		with, calm := play(spells...), play(spell{total, 20})
+		with, calm := play(phases...), play(phase{total, 20})
 		for at, n := sim.Time(r.IntN(10*total)), 1+r.IntN(3); n > 0 && at < sim.Time(10*total); n-- {
 			with.Incidents = append(with.Incidents, harness.Incident{At: at, What: "worker 1 dies"})
 			at += sim.Time(r.IntN(5 * total))

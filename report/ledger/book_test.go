@@ -74,7 +74,7 @@ func (steady) ByContext() bool                   { return false }
 
 // The book equals a simple implementation that reads every request in every pass.
 func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
-	for name, spec := range crowded() {
+	for name, spec := range preempting() {
 		t.Run(name, func(t *testing.T) {
 			book, naive := ledger.NewBook(nil, engines(t, &spec)...), &witness{}
 			book.KeepFirsts()
@@ -108,8 +108,8 @@ func TestBookAgreesWithOneThatLooksAtEveryPass(t *testing.T) {
 	}
 }
 
-// crowded returns replays with preemptions.
-func crowded() map[string]replay.Spec {
+// preempting returns replays with preemptions.
+func preempting() map[string]replay.Spec {
 	specs := map[string]replay.Spec{}
 	for _, engine := range []engineargs.Engine{engineargs.VLLM, engineargs.SGLang} {
 		a := engineargs.Default()

@@ -14,11 +14,11 @@ import (
 // worker with the lowest load.
 type session struct{ needs router.Needs }
 
-// A worker is overloaded if it has crowded times the mean number of requests per worker, rounded up, or more. A
+// A worker is overloaded if it has overloadRatio times the mean number of requests per worker, rounded up, or more. A
 // worker with less than fewRequests is never overloaded.
 const (
-	crowded     = 1.25
-	fewRequests = 8
+	overloadRatio = 1.25
+	fewRequests   = 8
 )
 
 func newSession(o Options) (router.Policy, error) { return &session{loadNeeds(o)}, nil }
@@ -49,7 +49,7 @@ func requestLimit(c *router.Candidates) float64 {
 	for _, w := range c.Workers {
 		requests += int(c.Running[w])
 	}
-	return max(fewRequests, float64(crowded*float64(requests))/float64(len(c.Workers)))
+	return max(fewRequests, float64(overloadRatio*float64(requests))/float64(len(c.Workers)))
 }
 
 // drawLot returns a pseudorandom number that depends only on both names.

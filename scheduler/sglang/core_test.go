@@ -245,8 +245,8 @@ func TestDraftsOutgrow(t *testing.T) {
 	}
 }
 
-// crowd keeps the given number of requests with common prefixes on a core; each call of step runs a pass.
-func crowd(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass)) (step func()) {
+// keepBusy keeps the given number of requests with common prefixes on a core; each call of step runs a pass.
+func keepBusy(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pass)) (step func()) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var requests []*sim.Request
 	for i := range 3000 {
@@ -294,7 +294,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 			c.Capture, c.Overlap, c.Conservativeness, c.ClipNewTokens = capture, overlap, 0, 1
 			preempted, evicted := 0, 0
-			step := crowd(t, mustBuild(t, c), 60, func(p *scheduler.Pass) {
+			step := keepBusy(t, mustBuild(t, c), 60, func(p *scheduler.Pass) {
 				preempted += p.Preempted
 				evicted += len(p.KV)
 			})
@@ -326,7 +326,7 @@ func TestResidency(t *testing.T) {
 		core := mustBuild(t, c)
 		resident := make(map[prompt.NodeID]int32)
 		changes, shrunk := 0, 0
-		step := crowd(t, core, 30, func(p *scheduler.Pass) {
+		step := keepBusy(t, core, 30, func(p *scheduler.Pass) {
 			for _, k := range p.KV {
 				changes++
 				if k.Blocks < resident[k.Node] {

@@ -58,8 +58,8 @@ func storageBackends() []string {
 	return []string{"file", "sim", "mooncake", "npu_memcache", "hf3fs", "nixl", "aibrix", "dynamic", "eic", "simm", "mori", "shm", "tensorcast", "seaweedfs"}
 }
 
-// usualRetries is the default of hicache_storage_prefetch_retry_max_attempts.
-const usualRetries = 8
+// defaultRetries is the default of hicache_storage_prefetch_retry_max_attempts.
+const defaultRetries = 8
 
 func (s *StorageSettings) declare(d *schema.Decl) {
 	s.Backend = d.Name(schema.Row{
@@ -70,7 +70,7 @@ func (s *StorageSettings) declare(d *schema.Decl) {
 		Key: "hicache_storage_prefetch_policy", Default: "timeout", Help: "how long a request waits for pages from storage, by `name`: timeout, best_effort or wait_complete", Names: prefetchPolicies(),
 		Doc: schema.Doc{Text: "how long a request waits for pages from storage: timeout (until a timeout), best_effort (not at all) or wait_complete (until all pages arrive)"},
 	})
-	retries := usualRetries
+	retries := defaultRetries
 	d.Size(&retries, schema.Row{
 		Key: "hicache_storage_prefetch_retry_max_attempts", Default: "8", Help: "maximum number of `times` that a request queries storage again; must be 0 with a storage backend",
 		Doc: schema.Doc{Text: "maximum number of times that a request queries storage again; must be 0 with a storage backend, as retries are not simulated"},

@@ -48,13 +48,13 @@ func PolicyNames() []string {
 // LPM reports whether the queue policy is lpm: longest cached prefix first.
 func (s *Settings) LPM() bool { return s.Policy == "lpm" }
 
-// usualReserve is the default of num_reserved_decode_tokens.
-const usualReserve = 512
+// defaultReserve is the default of num_reserved_decode_tokens.
+const defaultReserve = 512
 
 // Complete returns s with the defaults of a server, and without settings that have no effect.
 func (s Settings) Complete() Settings {
 	s.LogInterval = cmp.Or(s.LogInterval, DefaultLogInterval)
-	s.ReservedDecode = cmp.Or(s.ReservedDecode, usualReserve)
+	s.ReservedDecode = cmp.Or(s.ReservedDecode, defaultReserve)
 	s.MixedChunk = s.MixedChunk && s.Drafts.Mixes()
 	s.Window = s.PoolWindow()
 	return s

@@ -42,7 +42,7 @@ func TestNoAllocationsWithWindows(t *testing.T) {
 	c.Conservativeness, c.ClipNewTokens = 0, 1
 	preempted := 0
 	core := mustBuild(t, c)
-	step := crowd(t, core, 60, func(p *scheduler.Pass) { preempted += p.Preempted })
+	step := keepBusy(t, core, 60, func(p *scheduler.Pass) { preempted += p.Preempted })
 	for range 9000 {
 		step()
 	}

@@ -7,7 +7,7 @@ import (
 // planWaiting admits requests from the head of the queue.
 func (c *Core) planWaiting(p *pass) {
 	p.ran = len(p.flight.shares)
-	for c.waiting.Len() > 0 && !c.cfg.Crowded(len(c.running)+c.apart.gone) && p.lost == 0 {
+	for c.waiting.Len() > 0 && !c.cfg.IsFull(len(c.running)+c.apart.gone) && p.lost == 0 {
 		if p.budget == 0 && c.rules.BudgetGate || !c.admitHead(p) {
 			return
 		}

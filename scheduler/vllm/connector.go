@@ -201,7 +201,7 @@ func (k *connector) planWaiting(p *pass) {
 	ranked := c.cfg.Scheduling == ByPriority
 	merged := ranked && !k.Memory.Ranked
 	more, i, j, n := true, 0, 0, len(k.aside)
-	for more && !c.cfg.Crowded(len(c.running)) && p.budget > 0 && (i < n || j < c.waiting.Len()) {
+	for more && !c.cfg.IsFull(len(c.running)) && p.budget > 0 && (i < n || j < c.waiting.Len()) {
 		all, at, out := c.waiting.All(), &j, i < n
 		if out && (!merged || j == len(all) || c.requests[k.aside[i]].rank.before(&c.requests[all[j]].rank)) {
 			all, at = k.aside, &i

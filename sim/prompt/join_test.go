@@ -173,7 +173,7 @@ func TestJoinedMany(t *testing.T) {
 
 // Hash ids that all map to the same slots of the table are still distinguished: first ids far apart, then one id
 // after many other ids.
-func TestJoinedCrowds(t *testing.T) {
+func TestJoinManyPrompts(t *testing.T) {
 	const count = 3000
 	for _, shift := range []int{0, 12, 40} {
 		var ids [][]uint64

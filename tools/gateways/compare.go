@@ -74,7 +74,7 @@ func listCases() []comparison {
 		c.settings, c.variant = `{"gateway":"smg",`+tight+`,`+never+`}`, "tight"
 		all = append(all, c)
 		c.args = append(c.args, "--cache-threshold=0.1", "--balance-abs-threshold=64", "--balance-rel-threshold=1")
-		c.settings, c.variant, c.open = `{"gateway":"smg","cache_threshold":0.1,"balance_rel_threshold":1,`+never+`}`, "crowd", 120
+		c.settings, c.variant, c.open = `{"gateway":"smg","cache_threshold":0.1,"balance_rel_threshold":1,`+never+`}`, "load", 120
 		all = append(all, c)
 	}
 	all = append(all, listEvictions()...)

@@ -237,8 +237,8 @@ func adapterName(text string) string {
 	return name
 }
 
-// usualGPU is the GPU that is used without --gpu, if the tables contain the model.
-const usualGPU = "h100"
+// defaultGPU is the GPU that is used without --gpu, if the tables contain the model.
+const defaultGPU = "h100"
 
 // hardwareFlags returns the flags that require a GPU and a model.
 func hardwareFlags() []string {
@@ -280,8 +280,8 @@ func (t *translation) chooseModel() error {
 	}
 	t.set("--model", t.model)
 	if t.values["--gpu"] == "" {
-		t.set("--gpu", usualGPU)
-		t.notes = append(t.notes, "--gpu is not set: the engine is simulated on "+usualGPU)
+		t.set("--gpu", defaultGPU)
+		t.notes = append(t.notes, "--gpu is not set: the engine is simulated on "+defaultGPU)
 	}
 	if t.values[length] == "" && m.Context > 0 {
 		t.set(length, strconv.Itoa(m.Context))

@@ -94,8 +94,8 @@ func (s *fleetSoak) inflict(length time.Duration) {
 	}
 }
 
-// soakCrowd is a group of clients that request one stream after the other, and the outcomes of their requests.
-type soakCrowd struct {
+// soakClients is a group of clients that request one stream after the other, and the outcomes of their requests.
+type soakClients struct {
 	wg     sync.WaitGroup
 	done   chan struct{}
 	client *http.Client
@@ -128,8 +128,8 @@ func soakPrompt(group int) []uint32 {
 }
 
 // startClients starts the given number of clients.
-func startClients(at string, streams int, calm func() bool) *soakCrowd {
-	c := &soakCrowd{calm: calm, done: make(chan struct{}), refused: map[string]int{}, reasons: map[string]int{}}
+func startClients(at string, streams int, calm func() bool) *soakClients {
+	c := &soakClients{calm: calm, done: make(chan struct{}), refused: map[string]int{}, reasons: map[string]int{}}
 	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: streams}, Timeout: clusterLimit}
 	for i := range streams {
 		c.wg.Go(func() {
@@ -150,7 +150,7 @@ func startClients(at string, streams int, calm func() bool) *soakCrowd {
 }
 
 // ask requests one stream and counts its outcome. ask returns the type of the stream's error, or "".
-func (c *soakCrowd) ask(at string, r *rand.Rand) string {
+func (c *soakClients) ask(at string, r *rand.Rand) string {
 	calm := c.calm()
 	prompt := append(soakPrompt(r.IntN(soakGroups)), make([]uint32, r.IntN(100))...)
 	want := 5 + r.IntN(40)
@@ -207,14 +207,14 @@ func errorType(b []byte) string {
 var soakIDs = regexp.MustCompile(`[0-9a-f]{8,}|[0-9.]+:[0-9]+(->[0-9.:]+)?|[0-9.]+m?s`)
 
 // note records the reason of an error.
-func (c *soakCrowd) note(status int, b []byte) {
+func (c *soakClients) note(status int, b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reasons[fmt.Sprintf("%d %.300s", status, soakIDs.ReplaceAllString(string(b), "#"))]++
 }
 
 // count counts a finished request as whole, refused with an error type, or wrong.
-func (c *soakCrowd) count(calm bool, tokens int, kind, wrong string) string {
+func (c *soakClients) count(calm bool, tokens int, kind, wrong string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sent++
@@ -238,14 +238,14 @@ func (c *soakCrowd) count(calm bool, tokens int, kind, wrong string) string {
 }
 
 // end waits for the requests in flight and closes the connections.
-func (c *soakCrowd) end() {
+func (c *soakClients) end() {
 	close(c.done)
 	c.wg.Wait()
 	c.client.CloseIdleConnections()
 }
 
 // report fails the test if a request had a wrong outcome, or if too few requests succeeded.
-func (c *soakCrowd) report(t *testing.T, length time.Duration) {
+func (c *soakClients) report(t *testing.T, length time.Duration) {
 	t.Helper()
 	t.Logf("%v: %d requests, %d whole, %d tokens; errors: %s", length, c.sent, c.whole, c.tokens, countsOf(c.refused))
 	t.Logf("%d requests began outside faults, %d of them got 503", c.calmly, c.calmlyAway)

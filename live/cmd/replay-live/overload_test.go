@@ -9,10 +9,10 @@ import (
 )
 
 // All of 400 requests, 200 at once, succeed on two workers and a frontend that share this machine.
-func TestCrowdedFleet(t *testing.T) { askAtOnce(t, 400, 200) }
+func TestOverloadedFleet(t *testing.T) { askAtOnce(t, 400, 200) }
 
 // All of 4,000 requests, 2,000 at once, succeed in each of three runs.
-func TestCrowdedFleetLong(t *testing.T) {
+func TestOverloadedFleetLong(t *testing.T) {
 	clusterRequest(t)
 	for range 3 {
 		askAtOnce(t, 4000, 2000)

@@ -22,10 +22,10 @@ import (
 	"github.com/replay-llm/replay/internal/poll"
 )
 
-// crowd is a completion server that counts concurrent requests. Each token takes 5 ms.
-type crowd struct{ now, most, all atomic.Int32 }
+// countingServer is a completion server that counts concurrent requests. Each token takes 5 ms.
+type countingServer struct{ now, most, all atomic.Int32 }
 
-func (s *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *countingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/v1/models" {
 		fmt.Fprint(w, `{"data":[{"id":"m"}]}`)
 		return
@@ -110,7 +110,7 @@ func rowsOf(t *testing.T, dir string) map[string]int {
 // Sessions are driven in closed loop through the proxy, at most K at a time. SIGINT ends the client and SIGTERM the
 // proxy. Client and proxy leave complete files.
 func TestDriveAndRecordProcesses(t *testing.T) {
-	s := &crowd{}
+	s := &countingServer{}
 	server := httptest.NewServer(s)
 	defer server.Close()
 	dir := t.TempDir()

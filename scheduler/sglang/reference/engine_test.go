@@ -37,7 +37,7 @@ type run struct {
 	requests []*sim.Request
 	arrivals []sim.Time
 	values   [][]uint64 // token values of the prompts that were read
-	spell    func(request int) []uint64
+	tokensOf func(request int) []uint64
 	first    []sim.Time
 	second   []sim.Time
 	last     []sim.Time
@@ -70,13 +70,13 @@ func newRun(c *sglang.Config, traceBlock int, trace []line) *run {
 		x.first[i], x.second[i], x.last[i], x.admitted[i] = -1, -1, -1, -1
 		x.values = append(x.values, nil)
 	}
-	x.spell = func(i int) []uint64 {
+	x.tokensOf = func(i int) []uint64 {
 		if x.values[i] == nil {
 			x.values[i] = tokensOf(i, trace[i], traceBlock)
 		}
 		return x.values[i]
 	}
-	c.Tokens = func(r *sim.Request, dst []uint64) []uint64 { return append(dst, x.spell(int(r.ID))...) }
+	c.Tokens = func(r *sim.Request, dst []uint64) []uint64 { return append(dst, x.tokensOf(int(r.ID))...) }
 	return x
 }
 

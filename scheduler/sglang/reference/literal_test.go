@@ -185,7 +185,7 @@ func duel(c sglang.Config, traceBlock int, trace []line, twin func(sglang.Config
 	if err != nil {
 		return s, err
 	}
-	model := twin(c, func(id sim.RequestID) []uint64 { return x.spell(int(id)) })
+	model := twin(c, func(id sim.RequestID) []uint64 { return x.tokensOf(int(id)) })
 	next := 0
 	var a, b scheduler.Pass
 	for now := sim.Time(0); next < len(trace) || core.Load() > 0; {

@@ -96,8 +96,8 @@ func (c *Config) HashesAhead() bool {
 	return c.PrefixCaching && c.Rules.HashAhead && c.Speculation != nil && c.Speculation.Method == scheduler.ByHead
 }
 
-// Crowded reports whether no more requests are admitted while that many requests run.
-func (c *Config) Crowded(running int) bool {
+// IsFull reports whether no more requests are admitted while that many requests run.
+func (c *Config) IsFull(running int) bool {
 	return c.MaxSeqs != Unlimited && running >= c.MaxSeqs
 }
 

@@ -121,7 +121,7 @@ func (c *Core) countUneventful() int {
 	if c.steady == 0 || c.irregular > 0 || c.cfg.Role == scheduler.Prefill || c.steady > c.cfg.Budget() {
 		return 0
 	}
-	if c.waiting.len > 0 && !c.cfg.Crowded(c.running.len) && !c.blocked {
+	if c.waiting.len > 0 && !c.cfg.IsFull(c.running.len) && !c.blocked {
 		return 0
 	}
 	return int(c.nextWake() - c.step)

@@ -113,7 +113,7 @@ func drawCase(rng *rand.Rand) *twinCase {
 	c.drawLines(rng)
 	c.drawPool(rng)
 	if rng.IntN(4) == 0 {
-		c.crowd(rng)
+		c.lackBlocks(rng)
 	}
 	c.moveToPassEnds(rng)
 	c.joined = rng.IntN(2) == 0
@@ -168,9 +168,9 @@ func (c *twinCase) drawPool(rng *rand.Rand) {
 	}
 }
 
-// crowd makes a case with many cached prompts, and prompts that are computed in chunks and lack blocks, so that
+// lackBlocks makes a case with many cached prompts, and prompts that are computed in chunks and lack blocks, so that
 // passes skip requests.
-func (c *twinCase) crowd(rng *rand.Rand) {
+func (c *twinCase) lackBlocks(rng *rand.Rand) {
 	size := c.config.BlockTokens
 	c.synthetic, c.traceTokens = false, size
 	c.config.PrefixCaching, c.config.ChunkedPrefill = true, true

@@ -116,7 +116,7 @@ func (c *Core) firstIrregular() slot {
 // planWaiting admits requests from the front of the queue. planWaiting reports whether the first request was tried
 // and could not be admitted.
 func (c *Core) planWaiting() bool {
-	for c.pass.lost == 0 && !c.cfg.Crowded(c.running.len) && c.waiting.len > 0 {
+	for c.pass.lost == 0 && !c.cfg.IsFull(c.running.len) && c.waiting.len > 0 {
 		s := c.waiting.front
 		switch c.pool.Fetch(s) {
 		case blocks.Parked:

@@ -29,16 +29,16 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var crowd = flag.Bool("crowd", false, "besiege a frontend with 10,000 idle connections, slow senders and great bodies; needs 12,000 open files")
+var heavyLoad = flag.Bool("load", false, "load a frontend with 10,000 idle connections, slow senders and large bodies; requires 12,000 open files")
 
-// crowdMemory is the limit of the memory of a frontend with 10,000 idle connections, 1,000 slow senders and 500
+// loadMemory is the limit of the memory of a frontend with 10,000 idle connections, 1,000 slow senders and 500
 // bodies above the size limit, in MiB.
-const crowdMemory = 512
+const loadMemory = 512
 
 // A frontend under this load continues to serve, with the right statuses and in limited memory.
-func TestCrowd(t *testing.T) {
-	if !*crowd {
-		t.Skip("skipped: only with -crowd (make frontend-crowd)")
+func TestHeavyLoad(t *testing.T) {
+	if !*heavyLoad {
+		t.Skip("skipped: only with -load (make frontend-load)")
 	}
 	command := exec.Command(os.Args[0])
 	command.Env = append(os.Environ(), asServer+"=1")
@@ -104,15 +104,15 @@ func TestCrowd(t *testing.T) {
 	for range 200 {
 		at := time.Now()
 		if r, body := s.post(t, "/v1/completions", `{"model":"m","prompt":"a","max_tokens":5}`); r.StatusCode != http.StatusOK {
-			t.Errorf("in the crowd: %d %s", r.StatusCode, body)
+			t.Errorf("under load: %d %s", r.StatusCode, body)
 		}
 		worst = max(worst, time.Since(at))
 	}
 	all.Wait()
 	now := memory(t, pid)
 	t.Logf("with 1,000 slow senders and 500 bodies of 16 MiB: %d MiB; %d answers of 413, %d of 503, %d cut off; an ordinary request took at most %v", now, tooLarge, busy, other, worst)
-	if now > crowdMemory {
-		t.Errorf("%d MiB, want at most %d", now, crowdMemory)
+	if now > loadMemory {
+		t.Errorf("%d MiB, want at most %d", now, loadMemory)
 	}
 	if tooLarge == 0 {
 		t.Error("no answer of 413")

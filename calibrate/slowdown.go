@@ -8,16 +8,16 @@ import (
 	"github.com/replay-llm/replay/calibrate/measured"
 )
 
-// spell is a time of a run in which its server was slower than in the rest of the run. The cause can be another
-// process on the server's machine. The zero value is no spell.
-type spell struct {
+// slowdown is a time of a run in which its server was slower than in the rest of the run. The cause can be another
+// process on the server's machine. The zero value is no slowdown.
+type slowdown struct {
 	from, to float64 // s of the run, by arrival
-	apart    bool    // the spell is all of the run except the time between from and to
+	apart    bool    // the slowdown is all of the run except the time between from and to
 	more     float64 // share by which requests waited longer for their tokens
 }
 
-// The constants are conditions for a spell. The medians of windows inside and outside a spell differ by at least the
-// share leastMore. The difference is also at least leastContrast times its standard deviation. There are at least
+// The constants are conditions for a slowdown. The medians of windows inside and outside a slowdown differ by at least
+// the share leastMore. The difference is also at least leastContrast times its standard deviation. There are at least
 // fewWindows windows on each side.
 const (
 	leastWindow   = 10  // s
@@ -28,21 +28,21 @@ const (
 	leastContrast = 6
 )
 
-// holds reports whether a request with this arrival is in the spell.
-func (s *spell) holds(at float64) bool {
+// holds reports whether a request with this arrival is in the slowdown.
+func (s *slowdown) holds(at float64) bool {
 	return s.more > 0 && (at >= s.from && at < s.to) != s.apart
 }
 
-// String returns the time of the spell.
-func (s *spell) String() string {
+// String returns the time of the slowdown.
+func (s *slowdown) String() string {
 	if s.apart {
 		return fmt.Sprintf("before %.0f s and from %.0f s on", s.from, s.to)
 	}
 	return fmt.Sprintf("from %.0f to %.0f s", s.from, s.to)
 }
 
-// leave returns the chosen requests that are outside the spell.
-func (s *spell) leave(m *Measured, chosen []int) (rest []int) {
+// exclude returns the chosen requests that are outside the slowdown.
+func (s *slowdown) exclude(m *Measured, chosen []int) (rest []int) {
 	for _, i := range chosen {
 		if !s.holds(m.Requests[i].Arrival) {
 			rest = append(rest, i)
@@ -51,8 +51,8 @@ func (s *spell) leave(m *Measured, chosen []int) (rest []int) {
 	return rest
 }
 
-// noteSpells adds a note about the spells that a fit leaves out.
-func (r *Result) noteSpells(runs []*Measured, t *training) {
+// noteSlowdowns adds a note about the slowdowns that a fit leaves out.
+func (r *Result) noteSlowdowns(runs []*Measured, t *training) {
 	for i, m := range runs {
 		if s := &t.on[i].left; s.more > 0 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s requests waited %.1f %% longer for their tokens than at other times under as much load: the server was disturbed, and that time is not fitted to", m.Name, s, 100*s.more))
@@ -74,9 +74,9 @@ func (s *sums) add(values []float64) {
 // scatter returns the sum of squared differences from the mean.
 func (s *sums) scatter() float64 { return max(s.squares-s.total*s.total/s.n, 0) }
 
-// findSpell returns the most significant spell of a run. The values in slow are logarithms of the measured to the
+// findSlowdown returns the most significant slowdown of a run. The values in slow are logarithms of the measured to the
 // simulated times per token of requests, in the order of arrivals.
-func findSpell(arrivals, slow []float64) (best spell) {
+func findSlowdown(arrivals, slow []float64) (best slowdown) {
 	first, width, windows := medianWindows(arrivals, slow)
 	contrast := float64(leastContrast)
 	for i := range windows {
@@ -96,7 +96,7 @@ func findSpell(arrivals, slow []float64) (best spell) {
 			}
 			if c := math.Abs(off) / wide; c > contrast && more >= leastMore {
 				contrast = c
-				best = spell{from: first + float64(float64(i)*width), to: first + float64(float64(j)*width), apart: off < 0, more: more}
+				best = slowdown{from: first + float64(float64(i)*width), to: first + float64(float64(j)*width), apart: off < 0, more: more}
 			}
 		}
 	}
@@ -125,11 +125,11 @@ func medianWindows(arrivals, values []float64) (first, width float64, medians []
 	return first, width, medians
 }
 
-// spellOf returns the spell of a run that a comparison with its replay shows. spellOf returns no spell for a closed
-// loop, because its replay has other concurrent requests than the run.
-func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
+// slowdownOf returns the slowdown of a run that a comparison with its replay shows. slowdownOf returns no slowdown for
+// a closed loop, because its replay has other concurrent requests than the run.
+func (m *Measured) slowdownOf(chosen []int, out *Outcome) slowdown {
 	if m.InFlight > 0 {
-		return spell{}
+		return slowdown{}
 	}
 	var arrivals, slow []float64
 	tpot := newTarget(m, chosen)
@@ -137,12 +137,12 @@ func (m *Measured) spellOf(chosen []int, out *Outcome) spell {
 		arrivals = append(arrivals, m.Requests[chosen[j]].Arrival)
 		slow = append(slow, math.Log(tpot.measured[1][j]/simulated))
 	}
-	return findSpell(arrivals, slow)
+	return findSlowdown(arrivals, slow)
 }
 
-// leaveSpells excludes from a training the spells of slow servers that its fit shows. leaveSpells reports whether
-// there are any spells.
-func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) (found bool, err error) {
+// excludeSlowdowns excludes from a training the slowdowns of servers that its fit shows. excludeSlowdowns reports
+// whether there are any slowdowns.
+func (t *training) excludeSlowdowns(sims []*Simulation, runs []*Measured, f *fitted) (found bool, err error) {
 	for i, m := range runs {
 		chosen := t.on[i].withoutWarmUp(m)
 		if len(t.on[i].chosen) == 0 || !m.Client {
@@ -152,7 +152,7 @@ func (t *training) leaveSpells(sims []*Simulation, runs []*Measured, f *fitted) 
 		if err := sims[i].Run(&f.parameters, &out, nil); err != nil {
 			return false, err
 		}
-		if s := m.spellOf(chosen, &out); s.more > 0 {
+		if s := m.slowdownOf(chosen, &out); s.more > 0 {
 			t.on[i].left, found = s, true
 		}
 	}
@@ -169,7 +169,7 @@ func fitTraining(ctx context.Context, sims []*Simulation, runs []*Measured, t *t
 	return fitPaces(ctx, sims, runs, t, f)
 }
 
-// fitUndisturbed fits to a training. If the fit shows spells of slow servers, fitUndisturbed fits once more without
+// fitUndisturbed fits to a training. If the fit shows slowdowns of servers, fitUndisturbed fits once more without
 // them, because the server is not their cause.
 func fitUndisturbed(ctx context.Context, sims []*Simulation, runs []*Measured, t *training) (fitted, error) {
 	seen, targets := targetsOf(sims, runs, t.on)
@@ -177,7 +177,7 @@ func fitUndisturbed(ctx context.Context, sims []*Simulation, runs []*Measured, t
 	if err != nil {
 		return f, err
 	}
-	if found, err := t.leaveSpells(sims, runs, &f); err != nil || !found {
+	if found, err := t.excludeSlowdowns(sims, runs, &f); err != nil || !found {
 		return f, err
 	}
 	before := f.runs

@@ -50,8 +50,8 @@ func disturbedRun(t *testing.T) *Measured {
 	return m
 }
 
-// TestSpellIsLeft checks that a fit leaves out the time of a disturbed server and names it.
-func TestSpellIsLeft(t *testing.T) {
+// TestSlowdownIsExcluded checks that a fit leaves out the time of a disturbed server and names it.
+func TestSlowdownIsExcluded(t *testing.T) {
 	long.Only(t)
 	m := disturbedRun(t)
 	r, err := Run(t.Context(), m, Options{})
@@ -77,9 +77,9 @@ func TestSpellIsLeft(t *testing.T) {
 	}
 }
 
-// TestSpellOfClosedLoop checks that a closed loop has no spells. The replay of a closed loop has other concurrent
+// TestSlowdownOfClosedLoop checks that a closed loop has no slowdowns. The replay of a closed loop has other concurrent
 // requests, so the replay does not show the state of the server at that time.
-func TestSpellOfClosedLoop(t *testing.T) {
+func TestSlowdownOfClosedLoop(t *testing.T) {
 	m := disturbedRun(t)
 	sim, err := newSimulation(m, nil, false)
 	if err != nil {
@@ -91,16 +91,16 @@ func TestSpellOfClosedLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, _ := splitParts(m, 0)
-	if s := m.spellOf(all[0].chosen, &out); s.more == 0 {
-		t.Error("no spell of the run whose server was slower for 40 s")
+	if s := m.slowdownOf(all[0].chosen, &out); s.more == 0 {
+		t.Error("no slowdown of the run whose server was slower for 40 s")
 	}
 	m.InFlight = 4
-	if s := m.spellOf(all[0].chosen, &out); s.more > 0 {
-		t.Errorf("a spell %s of a closed loop", &s)
+	if s := m.slowdownOf(all[0].chosen, &out); s.more > 0 {
+		t.Errorf("a slowdown %s of a closed loop", &s)
 	}
 }
 
-func TestFindSpell(t *testing.T) {
+func TestFindSlowdown(t *testing.T) {
 	run := func(seconds, perSecond int, slow func(at float64) float64) (arrivals, values []float64) {
 		for i := range seconds * perSecond {
 			at := float64(i) / float64(perSecond)
@@ -120,23 +120,23 @@ func TestFindSpell(t *testing.T) {
 	for name, c := range map[string]struct {
 		seconds int
 		slow    func(float64) float64
-		want    spell
+		want    slowdown
 	}{
-		"even":                   {400, func(float64) float64 { return 0.3 }, spell{}},
-		"slower for a while":     {400, block(100, 250, 0.05), spell{from: 100, to: 250, more: 0.05}},
-		"faster for a while":     {400, block(100, 250, -0.05), spell{from: 100, to: 250, apart: true, more: 0.05}},
-		"slower to the end":      {400, block(300, 400, 0.04), spell{from: 300, to: 400, more: 0.04}},
-		"slower by little":       {400, block(100, 250, 0.02), spell{}},
-		"slower for a moment":    {400, block(100, 110, 0.2), spell{}},
-		"too short to tell":      {50, block(20, 40, 0.2), spell{}},
-		"hours, slower for some": {20000, block(5000, 9000, 0.05), spell{from: 5000, to: 9000, more: 0.05}},
+		"even":                   {400, func(float64) float64 { return 0.3 }, slowdown{}},
+		"slower for a while":     {400, block(100, 250, 0.05), slowdown{from: 100, to: 250, more: 0.05}},
+		"faster for a while":     {400, block(100, 250, -0.05), slowdown{from: 100, to: 250, apart: true, more: 0.05}},
+		"slower to the end":      {400, block(300, 400, 0.04), slowdown{from: 300, to: 400, more: 0.04}},
+		"slower by little":       {400, block(100, 250, 0.02), slowdown{}},
+		"slower for a moment":    {400, block(100, 110, 0.2), slowdown{}},
+		"too short to tell":      {50, block(20, 40, 0.2), slowdown{}},
+		"hours, slower for some": {20000, block(5000, 9000, 0.05), slowdown{from: 5000, to: 9000, more: 0.05}},
 	} {
-		got := findSpell(run(c.seconds, 6, c.slow))
+		got := findSlowdown(run(c.seconds, 6, c.slow))
 		if got.apart != c.want.apart || math.Abs(got.from-c.want.from) > float64(c.seconds)/100 || math.Abs(got.more-c.want.more) > 0.01 || math.Abs(got.to-c.want.to) > float64(c.seconds)/100 {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
-	if got := findSpell(nil, nil); got.more != 0 {
+	if got := findSlowdown(nil, nil); got.more != 0 {
 		t.Errorf("nothing is slow %+v", got)
 	}
 }
