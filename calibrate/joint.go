@@ -176,7 +176,7 @@ func ReadAll(dirs []string, blocks int, known map[string]any) ([]*Measured, erro
 	for _, dir := range dirs {
 		s, err := measured.ReadServer(dir)
 		if err == nil && (s.MaxSeqs > 0 || !s.IsVLLM()) {
-			for key, value := range s.TellOthers() {
+			for key, value := range s.ForSimilar() {
 				if _, ok := filled[key]; !ok {
 					filled[key] = value
 				}

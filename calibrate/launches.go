@@ -14,9 +14,9 @@ func isConstant(name string, start *timing.Parameters) bool {
 // leastOfKind is the least share of the time of passes with prompts that must be launched in a different way.
 const leastOfKind = 0.1
 
-// tellsLaunches reports whether passes with prompts were launched in more than one way. If all of these passes are
+// separatesLaunches reports whether passes with prompts were launched in more than one way. If all of these passes are
 // launched in the same way, the time of a launch cannot be separated from the time of prompts.
-func (s *search) tellsLaunches() bool {
+func (s *search) separatesLaunches() bool {
 	var of [3]float64
 	for _, t := range s.trials {
 		for _, passes := range t.record.engines {

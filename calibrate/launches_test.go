@@ -82,8 +82,8 @@ func TestTellsLaunches(t *testing.T) {
 		s.trials[0].record.engines = [][]stretch{{mixed(512, c.small), mixed(2048, 1-c.small)}}
 		form := newForm(2, []string{denseField}, nil)
 		offered := slices.ContainsFunc(s.extensionsOf(&form), func(f Form) bool { return f.Fields[len(f.Fields)-1] == eagerField })
-		if s.tellsLaunches() != c.want || offered != c.want {
-			t.Errorf("%v of the time: told %v, offered %v, want %v", c.small, s.tellsLaunches(), offered, c.want)
+		if s.separatesLaunches() != c.want || offered != c.want {
+			t.Errorf("%v of the time: told %v, offered %v, want %v", c.small, s.separatesLaunches(), offered, c.want)
 		}
 	}
 }

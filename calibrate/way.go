@@ -33,7 +33,7 @@ func (s *search) plainForms() []Form {
 // extensionsOf returns the forms with one more parameter.
 func (s *search) extensionsOf(f *Form) []Form {
 	all := f.extensions(&s.start)
-	if !s.tellsLaunches() {
+	if !s.separatesLaunches() {
 		all = slices.DeleteFunc(all, func(f Form) bool {
 			last := f.Fields[len(f.Fields)-1]
 			return last == piecewiseField || last == eagerField

@@ -177,9 +177,9 @@ func (d *Dispatcher) nextLine() int {
 	return best
 }
 
-// letIn decides again on the first requests of the lines. If no request runs, letIn admits the first request
+// admitHeld decides again on the first requests of the lines. If no request runs, admitHeld admits the first request
 // regardless of the Admission, because no later event would change the decision.
-func (d *Dispatcher) letIn(now sim.Time, dst []Placement) ([]Placement, error) {
+func (d *Dispatcher) admitHeld(now sim.Time, dst []Placement) ([]Placement, error) {
 	for i := range d.admissionQueue.lines {
 		d.admissionQueue.lines[i].passed = false
 	}

@@ -288,7 +288,7 @@ func (d *Dispatcher) placeWaiting(now sim.Time, dst []Placement) ([]Placement, e
 	if err != nil || d.admissionQueue.count == 0 {
 		return dst, err
 	}
-	return d.letIn(now, dst)
+	return d.admitHeld(now, dst)
 }
 
 // placeHeld places held requests until every worker is busy.
@@ -297,7 +297,7 @@ func (d *Dispatcher) placeHeld(now sim.Time, dst []Placement) ([]Placement, erro
 	case d.needs.Gate != nil && d.needs.Gate.ReadsMetrics():
 		return dst, nil // the gate opens when workers report
 	case d.needs.Gate != nil:
-		return d.letGo(now, dst)
+		return d.placeReleased(now, dst)
 	case d.patient && len(d.workers.ids) == 0:
 		return dst, nil
 	}

@@ -114,7 +114,7 @@ func (d *Dispatcher) Measure(now sim.Time, w sim.WorkerID, m Metrics, dst []Plac
 	if !d.kept.Metrics || int(w) >= len(d.meters.reports) {
 		return dst, nil
 	}
-	dst, err := d.letGo(now, dst)
+	dst, err := d.placeReleased(now, dst)
 	if err != nil {
 		return dst, err
 	}
@@ -219,9 +219,9 @@ func shareOf(x, most float64) float64 {
 	return x / most
 }
 
-// letGo places the held requests that the gate has released by now. If the gate is shut, a gate by metrics is checked
-// again at the next read. A gate without metrics is checked again at the next call.
-func (d *Dispatcher) letGo(now sim.Time, dst []Placement) ([]Placement, error) {
+// placeReleased places the held requests that the gate has released by now. If the gate is shut, a gate by metrics is
+// checked again at the next read. A gate without metrics is checked again at the next call.
+func (d *Dispatcher) placeReleased(now sim.Time, dst []Placement) ([]Placement, error) {
 	if d.needs.Gate == nil {
 		return dst, nil
 	}
@@ -261,7 +261,7 @@ func (d *Dispatcher) placeFirst(now sim.Time, dst []Placement) ([]Placement, err
 // routeGated places a request if the gate is open and no request waits before it. Otherwise routeGated holds the
 // request.
 func (d *Dispatcher) routeGated(now sim.Time, q *sim.Request, dst []Placement) ([]Placement, error) {
-	dst, err := d.letGo(now, dst)
+	dst, err := d.placeReleased(now, dst)
 	if err != nil {
 		return dst, err
 	}

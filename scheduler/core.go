@@ -43,9 +43,9 @@ type Core interface {
 	Progress(yield func(id sim.RequestID, tokens int, last sim.Time))
 	// SetClock sets the durations of the passes after the current pass.
 	SetClock(c timing.Clock)
-	// TellIdle adds to p, the core's latest pass, the changes of the cache that the core has not reported yet, if the
+	// ReportIdle adds to p, the core's latest pass, the changes of the cache that the core has not reported yet, if the
 	// core has no request now. The pass p has ended.
-	TellIdle(p *Pass)
+	ReportIdle(p *Pass)
 
 	// Able returns the optional abilities of the core. The methods below are called only on cores with the ability.
 	Able() Ability
@@ -104,8 +104,8 @@ type Base struct{}
 // Able returns no ability.
 func (Base) Able() Ability { return 0 }
 
-// TellIdle adds nothing: the core reports each change of its cache with the pass.
-func (Base) TellIdle(*Pass) {}
+// ReportIdle adds nothing: the core reports each change of its cache with the pass.
+func (Base) ReportIdle(*Pass) {}
 
 // Room is not supported.
 func (Base) Room() int { panic("scheduler: Room of a core that is not able to: requires Rooms") }

@@ -237,8 +237,8 @@ func podsOf(all []*Counts) []Pod {
 	return pods
 }
 
-// toldByMetrics returns the settings of servers in their metrics, by the keys of meta.json.
-func toldByMetrics(all []*Counts) map[string]any {
+// settingsInMetrics returns the settings of servers in their metrics, by the keys of meta.json.
+func settingsInMetrics(all []*Counts) map[string]any {
 	if len(all) == 0 {
 		return nil
 	}

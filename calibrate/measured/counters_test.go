@@ -60,7 +60,7 @@ func TestCountedByServers(t *testing.T) {
 	if least, most := total.First.BoundsOf(0.5); least != 0.02 || most != 0.04 {
 		t.Errorf("the median is between %v and %v", least, most)
 	}
-	s, err := ReadServer(dir, toldByMetrics(all))
+	s, err := ReadServer(dir, settingsInMetrics(all))
 	if err != nil || s.Blocks != 1000 || s.BlockTokens != 16 || s.Pods != 3 || !s.PrefixCaching {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -110,7 +110,7 @@ func FuzzSnapshots(f *testing.F) {
 			return
 		}
 		podsOf(all)
-		if _, err := ReadServer(dir, toldByMetrics(all)); err != nil && len(err.Error()) < 4 {
+		if _, err := ReadServer(dir, settingsInMetrics(all)); err != nil && len(err.Error()) < 4 {
 			t.Errorf("%q is no complaint", err)
 		}
 	})

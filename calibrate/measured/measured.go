@@ -110,7 +110,7 @@ func ReadRun(dir string, blocks int, known map[string]any) (*Run, error) {
 	if m.Counted, err = readCounted(dir); err != nil {
 		return nil, err
 	}
-	if m.Settings, err = ReadServer(dir, toldByMetrics(m.Counted), known); err != nil {
+	if m.Settings, err = ReadServer(dir, settingsInMetrics(m.Counted), known); err != nil {
 		return nil, err
 	}
 	m.Settings.checkEngine(known)
@@ -288,7 +288,7 @@ func ReadRequests(dir string, inFlight int) (*Run, error) {
 	if m.Counted, err = readCounted(dir); err != nil {
 		return nil, err
 	}
-	m.Settings, err = ReadServer(dir, toldByMetrics(m.Counted))
+	m.Settings, err = ReadServer(dir, settingsInMetrics(m.Counted))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

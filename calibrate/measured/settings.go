@@ -264,8 +264,8 @@ func gpuOf(name string) string {
 // Engines returns the number of engines that share the requests.
 func (s *Settings) Engines() int { return max(s.DataParallel, 1) * max(s.Pods, 1) }
 
-// TellOthers returns the settings of a server that also apply to a similar server, by the keys of meta.json.
-func (s *Settings) TellOthers() map[string]any {
+// ForSimilar returns the settings of a server that also apply to a similar server, by the keys of meta.json.
+func (s *Settings) ForSimilar() map[string]any {
 	if !s.IsVLLM() {
 		known := map[string]any{engineKey: s.Kind, "server_args": s.args}
 		if s.GPU != "" {
@@ -295,4 +295,4 @@ func (s *Settings) TellOthers() map[string]any {
 }
 
 // Servers returns the known facts about the servers of a run, by the keys of meta.json.
-func (m *Run) Servers() map[string]any { return m.Settings.TellOthers() }
+func (m *Run) Servers() map[string]any { return m.Settings.ForSimilar() }

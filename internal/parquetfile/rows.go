@@ -130,7 +130,7 @@ func (r *Rows) appendNode(line []byte, n *node) ([]byte, error) {
 		if line, err = r.appendValue(line, entry); err != nil {
 			return line, err
 		}
-		more, err := r.goesOn(n)
+		more, err := r.hasMore(n)
 		if err != nil || !more {
 			return append(line, ']'), err
 		}
@@ -138,8 +138,8 @@ func (r *Rows) appendNode(line []byte, n *node) ([]byte, error) {
 	}
 }
 
-// goesOn reports whether the list has another entry.
-func (r *Rows) goesOn(n *node) (bool, error) {
+// hasMore reports whether the list has another entry.
+func (r *Rows) hasMore(n *node) (bool, error) {
 	c := &r.columns[n.from]
 	if c.page != nil && c.level == c.page.levels && c.in.Len() == 0 {
 		return false, nil // the last value of the row group

@@ -14,8 +14,8 @@ import (
 	"github.com/replay-llm/replay/internal/json"
 )
 
-// askTime is the timeout for the models and settings of a server.
-const askTime = 5 * time.Second
+// contactLimit is the timeout for the models and settings of a server.
+const contactLimit = 5 * time.Second
 
 // FindModel returns the first model of a server.
 func FindModel(ctx context.Context, url string, headers http.Header) (string, error) {
@@ -67,7 +67,7 @@ func FindSettings(ctx context.Context, url string, headers http.Header) map[stri
 }
 
 func getText(ctx context.Context, url string, headers http.Header) ([]byte, error) {
-	ctx, end := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("%s: no answer after %v", url, askTime))
+	ctx, end := context.WithTimeoutCause(ctx, contactLimit, fmt.Errorf("%s: no answer after %v", url, contactLimit))
 	defer end()
 	rq, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -100,7 +100,7 @@ const maxOpened = 256
 
 // openConnections opens one connection per session, up to maxOpened.
 func (t *Target) openConnections(ctx context.Context) {
-	ctx, end := context.WithTimeout(ctx, askTime)
+	ctx, end := context.WithTimeout(ctx, contactLimit)
 	defer end()
 	var all sync.WaitGroup
 	for range min(len(t.prompts.workload.Sessions), maxOpened) {

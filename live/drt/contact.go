@@ -38,9 +38,9 @@ type contactReader struct {
 
 // Intervals and limits of contact.
 const (
-	askEvery  = time.Second             // interval between requests to etcd
-	askLimit  = 2500 * time.Millisecond // limit for the answer
-	toldEvery = 30 * time.Second        // interval between log lines about an outage
+	contactEvery = time.Second             // interval between requests to etcd
+	contactLimit = 2500 * time.Millisecond // limit for the answer
+	logEvery     = 30 * time.Second        // interval between log lines about an outage
 )
 
 func newContact(client *clientv3.Client, log *slog.Logger) *contact {
@@ -59,11 +59,11 @@ func (c *contact) follow(ctx context.Context, renewed func()) {
 		select {
 		case <-lost:
 			broken = true
-		case <-time.After(askEvery):
+		case <-time.After(contactEvery):
 		case <-ctx.Done():
 			return
 		}
-		asked, release := context.WithTimeout(ctx, askLimit)
+		asked, release := context.WithTimeout(ctx, contactLimit)
 		r, err := c.client.Get(asked, instancesKey, clientv3.WithCountOnly(), clientv3.WithLimit(1))
 		release()
 		if err != nil {
@@ -105,7 +105,7 @@ func (c *contact) noteSilence(err error) {
 		c.since = c.heard
 	}
 	c.away = true
-	if time.Since(c.told) >= toldEvery {
+	if time.Since(c.told) >= logEvery {
 		c.told, c.warned = time.Now(), true
 		c.log.Warn("etcd does not answer; continuing with the last known instances and cards", "since", c.since.Format(time.RFC3339), "reason", err)
 	}

@@ -52,7 +52,7 @@ func (j *journey) sendFirst() (*Stream, error) {
 // sendRest sends the remaining request to another instance. sendRest returns nil if no move is allowed or all moves
 // fail.
 func (j *journey) sendRest(err error) *Stream {
-	for !j.rc.IsStopped() && j.ctx.Err() == nil && j.takeMove(err) {
+	for !j.rc.IsStopped() && j.ctx.Err() == nil && j.countMove(err) {
 		rest, bad := j.restOfRequest()
 		if bad != nil {
 			j.client.rt.log.Warn("request does not migrate", "request", j.rc.ID(), "reason", bad)
@@ -69,8 +69,8 @@ func (j *journey) sendRest(err error) *Stream {
 	return nil
 }
 
-// takeMove reports whether the request may move after err, and subtracts the move.
-func (j *journey) takeMove(err error) bool {
+// countMove reports whether the request may move after err, and subtracts the move.
+func (j *journey) countMove(err error) bool {
 	switch {
 	case j.unbegun > 0 && !j.began && isSilent(err):
 		j.unbegun--

@@ -135,7 +135,7 @@ func (s *Server) answerRequest(w http.ResponseWriter, r *http.Request, a *reply)
 	defer span.End()
 	over := make(chan struct{})
 	stay := context.AfterFunc(r.Context(), func() { cancel.StopThenKill(a.rc, over, parting) })
-	a.askModel(cancel.With(ctx, a.rc), headers)
+	a.callModel(cancel.With(ctx, a.rc), headers)
 	s.answers.Release(int64(a.held))
 	close(over)
 	// A client that leaves after the complete answer does not count as cancelled.
@@ -164,8 +164,8 @@ func headersOf(r *http.Request) map[string]string {
 	return headers
 }
 
-// askModel calls the model and writes the answer.
-func (a *reply) askModel(ctx context.Context, headers map[string]string) {
+// callModel calls the model and writes the answer.
+func (a *reply) callModel(ctx context.Context, headers map[string]string) {
 	a.answer = openai.NewAnswer(a.request, a.rc.ID(), a.model.Name, a.began, a.server.config.Now())
 	pieces := a.answer.Generate(route.WithSession(ctx, headers[sessionHeader]), a.rc, a.model.Target, headers)
 	if a.request.Stream {

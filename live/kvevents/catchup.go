@@ -28,7 +28,7 @@ func (s *Subscriber) confirmPublisher(ctx context.Context) {
 		s.rebuildAll(ctx)
 		return
 	}
-	a, ok := s.askRepeatedly(ctx, next-1)
+	a, ok := s.requestRepeatedly(ctx, next-1)
 	switch {
 	case !ok:
 		return
@@ -57,7 +57,7 @@ func (s *Subscriber) forgetPublisher() {
 
 // rebuildAll requests all batches, and rebuilds the sink from the answer.
 func (s *Subscriber) rebuildAll(ctx context.Context) {
-	if a, ok := s.askRepeatedly(ctx, 0); ok {
+	if a, ok := s.requestRepeatedly(ctx, 0); ok {
 		s.applyEverything(a)
 	}
 }
@@ -83,7 +83,7 @@ func (s *Subscriber) applyEverything(a answer) {
 func (s *Subscriber) fillGap(ctx context.Context, n uint64) {
 	if s.options.Replay == "" {
 		s.warnAbout("batches %d to %d are lost: no replay endpoint", s.nextSequence(), n-1)
-	} else if a, ok := s.askRepeatedly(ctx, s.nextSequence()); ok {
+	} else if a, ok := s.requestRepeatedly(ctx, s.nextSequence()); ok {
 		s.applyAnswer(a)
 	}
 	if s.nextSequence() < n && ctx.Err() == nil {
@@ -99,7 +99,7 @@ func (s *Subscriber) healHoles(ctx context.Context) {
 		return
 	}
 	s.retryAt = time.Now().Add(healPauses * s.options.Retry)
-	a, err := s.askOnce(ctx, 0)
+	a, err := s.requestOnce(ctx, 0)
 	if err != nil {
 		return
 	}
@@ -163,8 +163,9 @@ const (
 	healPauses = 50 // pause between later requests for all batches, in units of Retry
 )
 
-// askRepeatedly requests all batches from a number on, with retries. If all attempts fail, askRepeatedly sets holes.
-func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bool) {
+// requestRepeatedly requests all batches from a number on, with retries. If all attempts fail, requestRepeatedly sets
+// holes.
+func (s *Subscriber) requestRepeatedly(ctx context.Context, from uint64) (answer, bool) {
 	for n, pause := 0, s.options.Retry/2; n < attempts && ctx.Err() == nil; n, pause = n+1, 2*pause {
 		if n > 0 {
 			select {
@@ -172,7 +173,7 @@ func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bo
 			case <-ctx.Done():
 			}
 		}
-		if a, err := s.askOnce(ctx, from); err == nil {
+		if a, err := s.requestOnce(ctx, from); err == nil {
 			return a, true
 		}
 	}
@@ -180,8 +181,8 @@ func (s *Subscriber) askRepeatedly(ctx context.Context, from uint64) (answer, bo
 	return answer{}, false
 }
 
-// askOnce makes one request. askOnce returns only complete answers.
-func (s *Subscriber) askOnce(ctx context.Context, from uint64) (answer, error) {
+// requestOnce makes one request. requestOnce returns only complete answers.
+func (s *Subscriber) requestOnce(ctx context.Context, from uint64) (answer, error) {
 	a, err := s.readAnswer(ctx, from)
 	var limited *LimitError
 	if errors.As(err, &limited) && s.options.Cut != nil {

@@ -30,7 +30,7 @@ func (t *Tee) EnqueueStep(events []scheduler.KVEvent, of TextOf) (dropped int) {
 			switch {
 			case !ok:
 				dropped++
-			case len(step) > 0 && e.Continues && step[len(step)-1].goesOn(&q):
+			case len(step) > 0 && e.Continues && step[len(step)-1].isContinuedBy(&q):
 				last := &step[len(step)-1]
 				last.event.Stored = append(last.event.Stored, q.event.Stored...)
 				last.tokens = append(last.tokens, q.tokens...)
@@ -68,8 +68,8 @@ type queued struct {
 	more   bool // the next event belongs to the same batch
 }
 
-// goesOn reports whether next continues the last block of q.
-func (q *queued) goesOn(next *queued) bool {
+// isContinuedBy reports whether next continues the last block of q.
+func (q *queued) isContinuedBy(next *queued) bool {
 	n := len(q.event.Stored)
 	return n > 0 && next.event.HasParent && q.event.Stored[n-1].Seq == next.event.Parent && q.lora == next.lora
 }

@@ -79,7 +79,7 @@ func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 			var plain tls.RecordHeaderError
 			if errors.As(err, &plain) {
 				err = errors.New("this listener requires TLS with a certificate (--link-cert, --link-key, --link-ca)")
-				sayRefusal(raw, err)
+				sendRefusal(raw, err)
 			}
 			l.noteRefusal(what, from, noCertificate, err)
 			return nil, err
@@ -88,7 +88,7 @@ func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 	}
 	if l.token != "" {
 		if reason, err := proveListener(c, l.token); err != nil {
-			sayRefusal(c, err)
+			sendRefusal(c, err)
 			l.noteRefusal(what, from, reason, err)
 			return nil, err
 		}
@@ -99,8 +99,8 @@ func (l *Links) admitConn(what string, raw net.Conn) (net.Conn, error) {
 // refusalPrefix is the start of a refusal. No protocol of this project starts with this prefix.
 const refusalPrefix = "replay: refused: "
 
-// sayRefusal sends the reason of a refusal to the peer.
-func sayRefusal(c net.Conn, why error) {
+// sendRefusal sends the reason of a refusal to the peer.
+func sendRefusal(c net.Conn, why error) {
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	if _, err := io.WriteString(c, refusalPrefix+why.Error()+"\n"); err != nil {
 		return
@@ -127,7 +127,7 @@ func (l *Links) HTTP(what, address string, open ...string) (net.Listener, func(h
 		secure.NextProtos = []string{"http/1.1"}
 		s = tls.NewListener(s, secure)
 	}
-	return s, func(h http.Handler) http.Handler { return l.askToken(what, h, open) }, nil
+	return s, func(h http.Handler) http.Handler { return l.requireToken(what, h, open) }, nil
 }
 
 // ErrorLog returns a writer for the error log of an HTTP server. The writer counts connections without a valid
@@ -154,8 +154,8 @@ type textAddr string
 func (textAddr) Network() string  { return "tcp" }
 func (a textAddr) String() string { return string(a) }
 
-// askToken adds the check of the token to a handler, if there is a token.
-func (l *Links) askToken(what string, h http.Handler, open []string) http.Handler {
+// requireToken adds the check of the token to a handler, if there is a token.
+func (l *Links) requireToken(what string, h http.Handler, open []string) http.Handler {
 	if l.token == "" {
 		return h
 	}

@@ -97,7 +97,7 @@ func (a *Answer) readLine(at time.Time, line []byte) {
 		return
 	}
 	switch {
-	case bringsToken(data):
+	case hasToken(data):
 		a.countPiece(at)
 	case a.Pieces == 0 && bytes.HasPrefix(valueOf(data, `"finish_reason":`), []byte{'"'}):
 		a.silent = at
@@ -119,9 +119,9 @@ func (a *Answer) countPiece(at time.Time) {
 	a.Last = at
 }
 
-// bringsToken reports whether an event has a token: text, or an empty piece before the end, which is an incomplete
+// hasToken reports whether an event has a token: text, or an empty piece before the end, which is an incomplete
 // character. The first event of a chat, with the role only, has no token.
-func bringsToken(data []byte) bool {
+func hasToken(data []byte) bool {
 	for _, key := range []string{`"text":`, `"content":`, `"reasoning_content":`, `"reasoning":`, `"arguments":`} {
 		if v := valueOf(data, key); len(v) > 1 && v[0] == '"' && v[1] != '"' {
 			return true

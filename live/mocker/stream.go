@@ -115,7 +115,7 @@ func (e *Engine) giveTokens(core scheduler.Core, p *scheduler.Pass) {
 			e.noteTokens(s, tokens, p.End)
 		}
 	})
-	e.tellPass()
+	e.reportPass()
 }
 
 // endFinished ends the streams of requests that received their last token. e.mu is held.
@@ -130,7 +130,7 @@ func (e *Engine) endFinished(p *scheduler.Pass) {
 			continue
 		}
 		e.noteTokens(s, m.Tokens, p.End)
-		e.tellOver(s, p.End, s.course.why)
+		e.reportEnd(s, p.End, s.course.why)
 		e.removeStream(m.Request)
 		e.finishStream(s, m.Handoff)
 	}
@@ -141,7 +141,7 @@ func (e *Engine) endAborted(p *scheduler.Pass) {
 	for i := range p.Aborted {
 		a := &p.Aborted[i]
 		if s := e.streams[a.Request]; s != nil {
-			e.tellOver(s, p.Start, engine.FinishError(a.Reason))
+			e.reportEnd(s, p.Start, engine.FinishError(a.Reason))
 			s.endWith(fault.New(fault.BackendUnknown, "%s", a.Reason))
 		}
 		e.removeStream(a.Request)
@@ -174,13 +174,13 @@ func (e *Engine) noteCanceled(id sim.RequestID, p *scheduler.Pass) {
 	defer e.mu.Unlock()
 	e.held = p.Detail.Held
 	if s := e.streams[id]; s != nil {
-		e.tellOver(s, e.clock.Now(), engine.FinishCancelled)
+		e.reportEnd(s, e.clock.Now(), engine.FinishCancelled)
 		s.endWith(fault.New(fault.BackendCancelled, "mocker: the request was taken off the scheduler"))
 	}
 	e.removeStream(id)
 	e.leaving = append(e.leaving, id)
 	e.watchPass(p)
-	e.tellPass()
+	e.reportPass()
 }
 
 // publishEvents passes KV events to the sockets and the sink. publishEvents never blocks, because the worker calls

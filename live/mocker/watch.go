@@ -115,16 +115,16 @@ func (e *Engine) noteTokens(s *stream, tokens int, at sim.Time) {
 	s.setTokens(tokens)
 }
 
-// tellPass passes the collected facts of a pass to the watcher. e.mu is held.
-func (e *Engine) tellPass() {
+// reportPass passes the collected facts of a pass to the watcher. e.mu is held.
+func (e *Engine) reportPass() {
 	if f := &e.facts; e.options.Watch != nil {
 		e.options.Watch.Passed(f)
 		f.PromptTokens, f.Generated, f.Firsts, f.Gaps = 0, 0, f.Firsts[:0], f.Gaps[:0]
 	}
 }
 
-// tellOver passes the facts of a finished request to the watcher. e.mu is held.
-func (e *Engine) tellOver(s *stream, at sim.Time, why engine.FinishReason) {
+// reportEnd passes the facts of a finished request to the watcher. e.mu is held.
+func (e *Engine) reportEnd(s *stream, at sim.Time, why engine.FinishReason) {
 	if e.options.Watch == nil {
 		return
 	}

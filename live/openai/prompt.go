@@ -103,8 +103,8 @@ func (r *Request) readMessages(f *fields) error {
 	if _, ok := f.takeKey("chat_template"); ok {
 		return Refuse("chat_template", "chat_template is not supported: messages have one form")
 	}
-	open, goOn := f.flag("add_generation_prompt", true), f.flag("continue_final_message", false)
-	if open && goOn {
+	open, continued := f.flag("add_generation_prompt", true), f.flag("continue_final_message", false)
+	if open && continued {
 		return Refuse("continue_final_message", "continue_final_message and add_generation_prompt are mutually exclusive")
 	}
 	if raw, there := f.keys["messages"]; !there {
@@ -128,7 +128,7 @@ func (r *Request) readMessages(f *fields) error {
 		}
 		role = *m.Role
 		text.WriteString("<|" + role + "|>\n" + content)
-		if i < len(list)-1 || !goOn {
+		if i < len(list)-1 || !continued {
 			text.WriteByte('\n')
 		}
 		if i == len(list)-1 && r.Echo && role == "assistant" {

@@ -189,7 +189,7 @@ func Await(ctx context.Context, host string, port uint16, id uint64, o Options) 
 	_ = c.SetDeadline(time.Now().Add(o.Wait))
 	// The end of ctx aborts the blocking calls below.
 	defer context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })()
-	answer, err := askForRoom(c, id)
+	answer, err := requestRoom(c, id)
 	switch {
 	case ctx.Err() != nil:
 		return fault.New(fault.BackendCancelled, "rendezvous at %s: %w", address, context.Cause(ctx))
@@ -204,8 +204,8 @@ func Await(ctx context.Context, host string, port uint16, id uint64, o Options) 
 	return nil
 }
 
-// askForRoom writes a room and reads the answer.
-func askForRoom(c net.Conn, id uint64) (byte, error) {
+// requestRoom writes a room and reads the answer.
+func requestRoom(c net.Conn, id uint64) (byte, error) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], id)
 	if _, err := c.Write(b[:]); err != nil {

@@ -39,8 +39,8 @@ func writeFault(w http.ResponseWriter, status, retry int, message string) {
 	WriteBytes(w, status, (&openai.Error{Status: status, Message: message}).AppendJSON(nil))
 }
 
-// askKey requires an API key for paths below /v1, if any keys are configured.
-func (s *Server) askKey(next http.Handler) http.Handler {
+// requireKey requires an API key for paths below /v1, if any keys are configured.
+func (s *Server) requireKey(next http.Handler) http.Handler {
 	if len(s.Options.APIKeys) == 0 {
 		return next
 	}

@@ -86,7 +86,7 @@ func (s *Server) Start(ctx context.Context, watch mocker.Watcher, models fronten
 		Target: limited{engine.NewAdapter(s.Engine, engine.AdapterOptions{Log: o.Log}), &httpfault.Queue[*engine.Group]{Injector: &s.faults, Rejected: s.Rejected}, &s.Sleep},
 	}
 	wrap := func(own http.Handler) http.Handler {
-		all := s.askKey(s.faults.Wrap(handler(own)))
+		all := s.requireKey(s.faults.Wrap(handler(own)))
 		if o.Ask != nil {
 			all = o.Ask(all)
 		}

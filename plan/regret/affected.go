@@ -29,8 +29,8 @@ type affected struct {
 
 func (f *finder) newAffected() *affected { return &affected{finder: f} }
 
-// goTo moves to a decision; place is its index among the decisions of the run.
-func (c *affected) goTo(d *Decision, place int) {
+// moveTo moves to a decision; place is its index among the decisions of the run.
+func (c *affected) moveTo(d *Decision, place int) {
 	for ; c.placed < place; c.placed++ {
 		c.seated = append(c.seated, c.routed[c.placed])
 	}

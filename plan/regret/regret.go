@@ -180,7 +180,7 @@ func (f *finder) takeRun() {
 	c := f.newAffected()
 	for i := range f.Decisions {
 		d := &f.Decisions[i]
-		c.goTo(d, f.places[i])
+		c.moveTo(d, f.places[i])
 		c.fill(&d.Outcomes[d.Chosen], f.base, d)
 		f.tried.count()
 	}

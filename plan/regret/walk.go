@@ -34,7 +34,7 @@ func (f *finder) walk(ctx context.Context, walk *offline.Fork, from, to int) err
 			}
 			at = before
 		}
-		group.goTo(d, f.places[i])
+		group.moveTo(d, f.places[i])
 		for w := range d.Outcomes {
 			if ctx.Err() != nil {
 				return ctx.Err()

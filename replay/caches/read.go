@@ -164,14 +164,14 @@ func (r *reader) readPrefix(i, of int) error {
 
 // checkSize returns an error if the prefixes would need too much memory.
 func (r *reader) checkSize() error {
-	goesOn := make([]bool, len(r.lengths))
+	continued := make([]bool, len(r.lengths))
 	total := 0
 	for i := len(r.lengths) - 1; i >= 0; i-- {
-		if !goesOn[i] {
+		if !continued[i] {
 			total += r.lengths[i]
 		}
 		if up := r.file.Prefixes[i].Parent; up >= 0 {
-			goesOn[up] = true
+			continued[up] = true
 		}
 	}
 	if total > mostIDs {

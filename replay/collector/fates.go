@@ -98,8 +98,8 @@ func neverWaited(r *Record, how Outcome) bool {
 	return how == Shed || how == Rejected && !r.Admitted()
 }
 
-// LetIn returns the records of all requests that were neither shed nor rejected before their admission.
-func (c *Collector) LetIn() []Record {
+// Admitted returns the records of all requests that were neither shed nor rejected before their admission.
+func (c *Collector) Admitted() []Record {
 	c.refuseFolding()
 	if len(c.fates.of) == 0 {
 		return c.records

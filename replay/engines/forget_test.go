@@ -61,7 +61,7 @@ func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 	if err := s.core.Step(now, now, &s.pass); err != nil {
 		return "", err
 	}
-	s.core.TellIdle(&s.pass)
+	s.core.ReportIdle(&s.pass)
 	p := &s.pass
 	for _, id := range s.over {
 		delete(s.live, id)
@@ -80,7 +80,7 @@ func (s *side) step(now sim.Time, cancel sim.RequestID) (string, error) {
 		told += fmt.Sprint(" ", p.KV[i].Blocks, s.tree.Start(p.KV[i].Node), s.tree.SequenceHash(p.KV[i].Node, 0))
 	}
 	if cancel >= 0 && s.core.Cancel(p.End, cancel, &s.pass) {
-		s.core.TellIdle(&s.pass)
+		s.core.ReportIdle(&s.pass)
 		s.over = append(s.over, cancel)
 		told += fmt.Sprint(" canceled ", s.pass.Events)
 	}

@@ -42,7 +42,7 @@ func (s *Stage) sizeCheck() func(input, output int) *scheduler.OversizeError {
 		if err := c.Fits(input, output); err != nil || !s.FitUncached {
 			return err
 		}
-		return c.TakesWhole(input, output) // a server does not assume that a prefix is cached
+		return c.CheckWholePrompt(input, output) // a server does not assume that a prefix is cached
 	}
 }
 

@@ -28,10 +28,10 @@ func trtllmHost(a *engineargs.Args) trtllm.Host {
 	}
 }
 
-// AskRoom returns the number of free blocks that a decode worker needs before the KV cache of q is sent to it.
+// RoomFor returns the number of free blocks that a decode worker needs before the KV cache of q is sent to it.
 // reserved is the number of them that is reserved during the transfer. seats is the maximum number of requests on the
 // worker, 0 for no limit.
-func (s *Stage) AskRoom(q *sim.Request) (free, reserved, seats int) {
+func (s *Stage) RoomFor(q *sim.Request) (free, reserved, seats int) {
 	a := &s.Engine
 	count := func(tokens int) int { return (tokens + a.BlockTokens - 1) / a.BlockTokens }
 	free, reserved = count(q.InputTokens), count(q.InputTokens)

@@ -19,7 +19,7 @@ type alone struct {
 }
 
 func (a *alone) runWorkers(ctx context.Context) error {
-	a.askDetail(&a.pass)
+	a.addDetail(&a.pass)
 	queues, err := a.dealRequests()
 	if err != nil {
 		return err

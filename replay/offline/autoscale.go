@@ -237,8 +237,8 @@ func (f *fleet) scrapeWorkers(p *pool) autoscale.Scrape {
 	return s
 }
 
-// tellScaler passes the report of w to the autoscaler after a pass of w.
-func (w *worker) tellScaler() {
+// reportToScaler passes the report of w to the autoscaler after a pass of w.
+func (w *worker) reportToScaler() {
 	w.keepGauge()
 	w.gauge.pass = w.shown
 	w.pool.auto.output += w.pass.Tokens * w.pass.Count

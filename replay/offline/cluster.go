@@ -254,7 +254,7 @@ func (c *cluster) applyEvents(k kind) (changed bool, err error) {
 		case handoffDone:
 			c.pending--
 			if c.handover.PD != nil {
-				did, err = c.handover.goOnWithTransfer(e.request)
+				did, err = c.handover.continueTransfer(e.request)
 				break
 			}
 			c.transit--
@@ -280,10 +280,10 @@ func (c *cluster) isAnyDue() bool { return len(c.events) > 0 && c.events[0].at =
 func (c *cluster) endPass(w *worker) error {
 	w.pool.markIdle(w)
 	if c.lives.tracked && w.pool.auto != nil {
-		w.tellScaler()
+		w.reportToScaler()
 	}
 	if w.state == leaving {
-		if err := c.lives.letGoIfDone(w); err != nil {
+		if err := c.lives.retireIfDone(w); err != nil {
 			return err
 		}
 	}
@@ -292,7 +292,7 @@ func (c *cluster) endPass(w *worker) error {
 	}
 	w.releaseFreed()
 	if c.lives.tracked && len(w.calledOff) > 0 {
-		if err := c.lives.takeCalledOff(w); err != nil {
+		if err := c.lives.cancelCalledOff(w); err != nil {
 			return err
 		}
 	}
@@ -312,7 +312,7 @@ func (c *cluster) takeArrivals() (changed bool, err error) {
 		c.arrivals = c.Take(c.now, c.countForFeed(), c.arrivals[:0])
 		if p := c.pools[0]; p.batches && len(c.arrivals) > 1 && p.serving > 0 {
 			changed = true
-			if again, err = c.takeTogether(p); err != nil {
+			if again, err = c.admitTogether(p); err != nil {
 				return true, err
 			}
 			continue

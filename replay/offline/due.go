@@ -12,9 +12,9 @@ type dueTable struct{ at, least []sim.Time }
 
 const dueGroup = 8
 
-// visit calls bring for each worker that is due at now, in the order of ids. bring returns when the worker is due
+// visit calls advance for each worker that is due at now, in the order of ids. advance returns when the worker is due
 // next.
-func (d *dueTable) visit(now sim.Time, bring func(worker int) (again sim.Time, err error)) error {
+func (d *dueTable) visit(now sim.Time, advance func(worker int) (again sim.Time, err error)) error {
 	for g, least := range d.least {
 		if least > now {
 			continue
@@ -24,7 +24,7 @@ func (d *dueTable) visit(now sim.Time, bring func(worker int) (again sim.Time, e
 		for i, due := range d.at[from:min(from+dueGroup, len(d.at))] {
 			if due <= now {
 				var err error
-				if due, err = bring(from + i); err != nil {
+				if due, err = advance(from + i); err != nil {
 					return err
 				}
 				d.at[from+i] = due

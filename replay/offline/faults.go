@@ -271,20 +271,20 @@ func (p *pool) agreeOn(w *worker) error {
 func (f *faults) beginRollout(x *fault, all []*worker) error {
 	x.left = slices.Clone(all)
 	for range x.N {
-		if err := f.goOnWithRollout(x); err != nil {
+		if err := f.continueRollout(x); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rolloutGoesOn continues a rolling update after a worker has returned.
-type rolloutGoesOn struct{ *fault }
+// rolloutContinues continues a rolling update after a worker has returned.
+type rolloutContinues struct{ *fault }
 
-func (x rolloutGoesOn) happen(c *cluster) error { return c.faults.goOnWithRollout(x.fault) }
+func (x rolloutContinues) happen(c *cluster) error { return c.faults.continueRollout(x.fault) }
 
-// goOnWithRollout drains the next active worker.
-func (f *faults) goOnWithRollout(x *fault) error {
+// continueRollout drains the next active worker.
+func (f *faults) continueRollout(x *fault) error {
 	for len(x.left) > 0 {
 		w := x.left[0]
 		x.left = x.left[1:]
@@ -295,7 +295,7 @@ func (f *faults) goOnWithRollout(x *fault) error {
 		if back < 0 {
 			_, back = w.pool.drawStartup()
 		}
-		return f.c.lives.drainWorker(w, back, rolloutGoesOn{x})
+		return f.c.lives.drainWorker(w, back, rolloutContinues{x})
 	}
 	return nil
 }

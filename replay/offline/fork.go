@@ -92,7 +92,7 @@ func (f *Fork) AdvanceTo(ctx context.Context, at sim.Time) error {
 			if _, err := c.takeArrivals(); err != nil {
 				return err
 			}
-			if err := c.takeUpEvents(); err != nil {
+			if err := c.createEvents(); err != nil {
 				return err
 			}
 		}

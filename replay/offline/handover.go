@@ -176,7 +176,7 @@ func (h *handover) beginTransfer(t *ticket) error {
 		return h.seatEarly(t)
 	}
 	if h.DecodeAdmission {
-		return h.askForRoom(t)
+		return h.waitForRoom(t)
 	}
 	return h.startTransfer(t)
 }
@@ -239,9 +239,9 @@ func (h *handover) updateLinks() {
 	}
 }
 
-// goOnWithTransfer continues a transfer at one of its events. An event that was created before the speed of the
+// continueTransfer continues a transfer at one of its events. An event that was created before the speed of the
 // transfer changed has no effect.
-func (h *handover) goOnWithTransfer(id sim.RequestID) (did bool, err error) {
+func (h *handover) continueTransfer(id sim.RequestID) (did bool, err error) {
 	t := h.tickets[id]
 	switch {
 	case t == nil:
@@ -302,7 +302,7 @@ func (h *handover) closeTicket(t *ticket) error {
 			continue
 		}
 		if w.ties--; w.state == leaving && w.ties == 0 {
-			if err := h.c.lives.letGoIfDone(w); err != nil {
+			if err := h.c.lives.retireIfDone(w); err != nil {
 				return err
 			}
 		}

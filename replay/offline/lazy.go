@@ -32,7 +32,7 @@ func (c *cluster) driveLazilyTo(ctx context.Context, end sim.Time) (lazy bool, e
 		}
 		err := p.due.visit(next, func(id int) (sim.Time, error) {
 			w := p.workers[id]
-			err := c.bringWorker(ctx, w, next, end)
+			err := c.advanceWorker(ctx, w, next, end)
 			return w.nextDue(), err
 		})
 		if err != nil {
@@ -67,9 +67,9 @@ func (w *worker) nextDue() sim.Time {
 	return w.since
 }
 
-// bringWorker runs the passes of w that begin before limit, and applies the passes that end by limit. Runs of passes
+// advanceWorker runs the passes of w that begin before limit, and applies the passes that end by limit. Runs of passes
 // that begin before limit may last until end.
-func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Time) error {
+func (c *cluster) advanceWorker(ctx context.Context, w *worker, limit, end sim.Time) error {
 	for {
 		if w.busy {
 			if w.pass.End > limit {
@@ -98,7 +98,7 @@ func (c *cluster) bringWorker(ctx context.Context, w *worker, limit, end sim.Tim
 // driveHeld uses events until the router holds no request.
 func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	p := c.pools[0]
-	if err := c.takeUpEvents(); err != nil {
+	if err := c.createEvents(); err != nil {
 		return err
 	}
 	for p.Router.Queued() > 0 {
@@ -117,9 +117,9 @@ func (c *cluster) driveHeld(ctx context.Context, end sim.Time) error {
 	return nil
 }
 
-// takeUpEvents creates events for the passes in progress and completes the current instant, at which requests have
+// createEvents creates events for the passes in progress and completes the current instant, at which requests have
 // arrived.
-func (c *cluster) takeUpEvents() error {
+func (c *cluster) createEvents() error {
 	c.events = c.events[:0]
 	for _, w := range c.pools[0].workers {
 		if w.busy {

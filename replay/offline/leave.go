@@ -207,10 +207,10 @@ func (c *cluster) openPool(p *pool) error {
 
 // isStranded reports whether only incidents are left to happen.
 func (l *lives) isStranded() bool {
-	bringsUp := func(p *pool) bool {
+	restarts := func(p *pool) bool {
 		return p.serving == 0 && p.auto != nil && len(p.parked)+p.Router.Queued() > 0
 	}
-	if len(l.c.fleet.scaling) > 0 || slices.ContainsFunc(l.c.pools, bringsUp) {
+	if len(l.c.fleet.scaling) > 0 || slices.ContainsFunc(l.c.pools, restarts) {
 		return false
 	}
 	for i := range l.c.events {
@@ -271,7 +271,7 @@ func (l *lives) callOff(id sim.RequestID, then sequel) error {
 	w := l.workerOf(id)
 	w.calledOff = append(w.calledOff, calledOff{id, then})
 	if !w.busy {
-		return l.takeCalledOff(w)
+		return l.cancelCalledOff(w)
 	}
 	if keep := w.countBegun(l.c.now, true); keep < w.pass.Count {
 		l.c.trimRun(w, keep)
@@ -285,8 +285,8 @@ type calledOff struct {
 	then sequel
 }
 
-// takeCalledOff cancels the requests in w.calledOff, after a pass of w.
-func (l *lives) takeCalledOff(w *worker) error {
+// cancelCalledOff cancels the requests in w.calledOff, after a pass of w.
+func (l *lives) cancelCalledOff(w *worker) error {
 	all := w.calledOff
 	w.calledOff = nil
 	for _, x := range all {

@@ -327,7 +327,7 @@ func (l *literal) release(w *literalWorker) error {
 	}
 	w.cleanUp()
 	if w.pass.KVAtEnd {
-		w.core.TellIdle(&w.pass)
+		w.core.ReportIdle(&w.pass)
 		if err := w.pool.router.Observe(w.id, &w.pass); err != nil {
 			return err
 		}

@@ -366,9 +366,9 @@ func (l *lives) endRestart(w *worker) error {
 	return then.happen(l.c)
 }
 
-// letGoIfDone ends a leaving worker that has nothing left to do.
-func (l *lives) letGoIfDone(w *worker) error {
-	if w.goIfDone(); w.state == gone {
+// retireIfDone ends a leaving worker that has nothing left to do.
+func (l *lives) retireIfDone(w *worker) error {
+	if w.leaveIfDone(); w.state == gone {
 		w.pool.noteSize(l.c.now)
 	}
 	return l.restartIfGone(w)

@@ -102,7 +102,7 @@ func (c *cluster) Refused(_ sim.RequestID, err error) error { return err }
 func (c *cluster) applyPass(w *worker) error {
 	p := &w.pass
 	if p.KVAtEnd && w.core != nil {
-		w.core.TellIdle(p)
+		w.core.ReportIdle(p)
 	}
 	c.Passed(w.pool.Role, w.id, p)
 	if p.KVAtEnd {

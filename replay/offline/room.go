@@ -8,15 +8,15 @@ import (
 	"github.com/replay-llm/replay/replay/collector"
 )
 
-// askForRoom queues the transfer of a request until its decode worker has room (docs/rules/harness.md "Decode workers
+// waitForRoom queues the transfer of a request until its decode worker has room (docs/rules/harness.md "Decode workers
 // that are chosen early"). The KV cache is on its prefill worker.
-func (h *handover) askForRoom(t *ticket) error {
+func (h *handover) waitForRoom(t *ticket) error {
 	if h.c.clients.hasHungUp(t.id) {
 		return h.c.clients.endAttempt(&leaver{id: t.id, pool: h.c.pools[1], worker: collector.Nowhere}, collector.Lost, 0)
 	}
 	w := t.worker
 	t.at = asking
-	t.needs, t.blocks, t.seats = h.c.pools[1].AskRoom(t.placed.Request)
+	t.needs, t.blocks, t.seats = h.c.pools[1].RoomFor(t.placed.Request)
 	i, _ := slices.BinarySearchFunc(w.asking, t, func(a, b *ticket) int {
 		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.id, b.id))
 	})

@@ -261,8 +261,8 @@ func (r *run) checkInterrupt(ctx context.Context) error {
 	return r.Collector.Err()
 }
 
-// askDetail gives a pass a Detail if the replay has an observer.
-func (r *run) askDetail(p *scheduler.Pass) {
+// addDetail gives a pass a Detail if the replay has an observer.
+func (r *run) addDetail(p *scheduler.Pass) {
 	if r.Observer != nil && p.Detail == nil {
 		p.Detail = new(scheduler.Detail)
 	}

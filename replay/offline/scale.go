@@ -110,7 +110,7 @@ func (f *fleet) dismissWorker(w *worker) error {
 	}
 	w.state = leaving
 	w.pool.serving--
-	w.goIfDone()
+	w.leaveIfDone()
 	f.planKill(w)
 	return w.pool.Router.RemoveWorker(w.id)
 }
@@ -151,8 +151,8 @@ func (s workerState) String() string {
 	return [...]string{"active", "starting", "leaving", "gone"}[s]
 }
 
-// goIfDone makes a leaving worker gone if it has nothing left to do, and frees its core.
-func (w *worker) goIfDone() {
+// leaveIfDone makes a leaving worker gone if it has nothing left to do, and frees its core.
+func (w *worker) leaveIfDone() {
 	if w.state == leaving && !w.busy && w.core.Load() == 0 && w.ties == 0 {
 		w.state, w.core = gone, nil
 	}

@@ -22,7 +22,7 @@ type single struct {
 }
 
 func (s *single) runPasses(ctx context.Context) error {
-	s.askDetail(&s.pass)
+	s.addDetail(&s.pass)
 	for end := s.endInstant(); s.now < end; {
 		if s.now >= s.quiet {
 			if err := s.submitArrivals(); err != nil {

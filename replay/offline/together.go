@@ -1,8 +1,8 @@
 package offline
 
-// takeTogether admits the requests that arrive now to a router that places them in one decision. takeTogether reports
+// admitTogether admits the requests that arrive now to a router that places them in one decision. admitTogether reports
 // whether a request was rejected or shed, so that another may arrive.
-func (c *cluster) takeTogether(p *pool) (again bool, err error) {
+func (c *cluster) admitTogether(p *pool) (again bool, err error) {
 	c.together = c.together[:0]
 	for i := range c.arrivals {
 		a := &c.arrivals[i]

@@ -31,7 +31,7 @@ type news [kinds][]item
 type item struct {
 	planned Span
 	worker  int
-	bring   func()
+	deliver func()
 }
 
 // The constants are the kinds of events, in the order in which they are recorded.
@@ -65,9 +65,9 @@ func (r *Recorder) noteAdmissions(at sim.Time, a []scheduler.Admission) {
 	r.addNews(admissions, func() { r.run.Collector.Admit(at, a) })
 }
 
-// addNews adds an event. The demux calls bring to record the event.
-func (r *Recorder) addNews(kind int, bring func()) {
-	r.addItem(kind, item{bring: bring})
+// addNews adds an event. The demux calls deliver to record the event.
+func (r *Recorder) addNews(kind int, deliver func()) {
+	r.addItem(kind, item{deliver: deliver})
 }
 
 func (r *Recorder) addItem(kind int, i item) {
@@ -93,9 +93,9 @@ func (r *Recorder) takeNews(old news) news {
 	return n
 }
 
-// bringNews is the goroutine of the demux. bringNews passes events to the collector, and the effects of events to
-// routers and tasks. bringNews returns after the last event.
-func (r *Recorder) bringNews(ended <-chan struct{}) {
+// deliverNews is the goroutine of the demux. deliverNews passes events to the collector, and the effects of events to
+// routers and tasks. deliverNews returns after the last event.
+func (r *Recorder) deliverNews(ended <-chan struct{}) {
 	var n news
 	var passes []item // ended passes that must wait for other passes
 	for open := true; open || len(passes) > 0; {
@@ -111,23 +111,23 @@ func (r *Recorder) bringNews(ended <-chan struct{}) {
 		n = r.takeNews(n)
 		for _, kind := range n[:outputs] {
 			for i := range kind {
-				kind[i].bring()
+				kind[i].deliver()
 			}
 		}
 		if passes = append(passes, n[outputs]...); len(n[outputs]) > 0 && !r.run.unordered {
 			slices.SortStableFunc(passes, comparePlans)
 			continue // more passes may be available
 		}
-		passes = r.bringPasses(passes)
+		passes = r.recordPasses(passes)
 	}
 }
 
-// bringPasses records the passes of the earliest instant, or all passes if the run is unordered. bringPasses returns
+// recordPasses records the passes of the earliest instant, or all passes if the run is unordered. recordPasses returns
 // the remaining passes.
-func (r *Recorder) bringPasses(passes []item) []item {
+func (r *Recorder) recordPasses(passes []item) []item {
 	n := 0
 	for n < len(passes) && (r.run.unordered || passes[n].planned.End == passes[0].planned.End) {
-		passes[n].bring()
+		passes[n].deliver()
 		n++
 	}
 	return slices.Delete(passes, 0, n)

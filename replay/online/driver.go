@@ -49,8 +49,8 @@ type entry struct {
 // farOff is later than every event.
 const farOff = sim.Time(math.MaxFloat64)
 
-// letArrive sends requests until none is left or ctx is done.
-func (d *driver) letArrive(ctx context.Context) error {
+// sendArrivals sends requests until none is left or ctx is done.
+func (d *driver) sendArrivals(ctx context.Context) error {
 	defer context.AfterFunc(ctx, d.timer.Wake)()
 	// A closed-loop feed does not report that it begins at 0.
 	if err := d.actAt(ctx, 0); err != nil {
@@ -188,15 +188,15 @@ func (d *driver) startTask(ctx context.Context, a loadgen.Arrival) {
 		return
 	}
 	if e.came > a.At {
-		d.scheduleHandoff(e.came, func() { d.letIn(ctx, e) })
+		d.scheduleHandoff(e.came, func() { d.enterRouter(ctx, e) })
 		return
 	}
-	d.letIn(ctx, e)
+	d.enterRouter(ctx, e)
 }
 
-// letIn starts the task of a request that has left the front end. letIn returns after the request has been placed or
-// queued, so that requests enter the router in order.
-func (d *driver) letIn(ctx context.Context, e *entry) {
+// enterRouter starts the task of a request that has left the front end. enterRouter returns after the request has been
+// placed or queued, so that requests enter the router in order.
+func (d *driver) enterRouter(ctx context.Context, e *entry) {
 	placed, found := context.WithCancel(context.Background())
 	d.tasks.Go(func() {
 		defer found()

@@ -182,10 +182,10 @@ func (x *run) playWorkload(ctx context.Context) (*harness.Result, error) {
 
 	var demux sync.WaitGroup
 	ended := make(chan struct{})
-	demux.Go(func() { x.rec.bringNews(ended) })
+	demux.Go(func() { x.rec.deliverNews(ended) })
 	stop := x.startWorkers(end)
 
-	err := x.driver.letArrive(ctx)
+	err := x.driver.sendArrivals(ctx)
 	cause := context.Cause(ctx)
 	end(nil)
 	x.driver.tasks.Wait()

@@ -28,8 +28,8 @@ type WorkerConfig struct {
 	// Admitted, if not nil, receives the requests that were admitted to the pass that has just begun, with the real
 	// instant. The slice is valid during the call.
 	Admitted func(at sim.Time, a []scheduler.Admission)
-	// Output receives each pass that has ended, once, with the real instants of its begin and its end; every token of it has the
-	// time of the end. p is valid during the call, on the goroutine that runs the core, between two passes.
+	// Output receives each pass that has ended, once, with the real instants of its begin and its end; every token of
+	// it has the time of the end. p is valid during the call, on the goroutine that runs the core, between two passes.
 	Output func(p *scheduler.Pass, planned Span)
 	// Pacer, if not nil, is called before each pass.
 	Pacer Pacer
@@ -210,7 +210,7 @@ func (w *Worker) takeInbox() {
 
 func (w *Worker) cancelRequest(id sim.RequestID) {
 	if w.cfg.Core.Cancel(w.cfg.Clock.Now(), id, &w.pass) {
-		w.cfg.Core.TellIdle(&w.pass)
+		w.cfg.Core.ReportIdle(&w.pass)
 		w.showChanges()
 		if w.cfg.Canceled != nil {
 			w.cfg.Canceled(id, &w.pass)
@@ -249,7 +249,7 @@ func (w *Worker) stepCore(ctx context.Context) error {
 		return nil
 	}
 	if w.pass.KVAtEnd {
-		w.cfg.Core.TellIdle(&w.pass)
+		w.cfg.Core.ReportIdle(&w.pass)
 		w.showChanges()
 	}
 	w.open = false

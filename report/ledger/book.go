@@ -157,7 +157,7 @@ func (b *Book) Left(d *harness.Departure) {
 func (b *Book) Pass(stage scheduler.Role, w sim.WorkerID, p *scheduler.Pass) {
 	prefill := b.prefill.At(stage, w)
 	for i := range p.Admitted {
-		b.accounts.At(int(p.Admitted[i].Request)).takePlace(p.Start, *prefill)
+		b.accounts.At(int(p.Admitted[i].Request)).takeSeat(p.Start, *prefill)
 	}
 	if d := p.Detail; d != nil {
 		for _, id := range d.Lost {
@@ -217,8 +217,8 @@ func (b *Book) closeAccount(stage scheduler.Role, w sim.WorkerID, m *scheduler.M
 	}
 }
 
-// takePlace records that the request gets a seat on a worker.
-func (a *account) takePlace(at, prefill sim.Time) {
+// takeSeat records that the request gets a seat on a worker.
+func (a *account) takeSeat(at, prefill sim.Time) {
 	switch a.phase {
 	case queued:
 		a.addPart(Queue, at-a.since)

@@ -50,7 +50,7 @@ type Saturation struct {
 // Of judges a run in open loop. The requests of the run may be kept or folded.
 func Of(c *collector.Collector) Saturation {
 	if _, folded := c.Folds(); !folded {
-		return judgeQueue(c.LetIn())
+		return judgeQueue(c.Admitted())
 	}
 	all := c.Stretches(windows)
 	if all.Requests < fewest {

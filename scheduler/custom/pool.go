@@ -134,7 +134,7 @@ func (p *pool) setName(b blockID, name blocks.Name) {
 	at, ok := p.found[name]
 	if !ok {
 		p.found[name] = b
-		p.tellRouter(name, 1)
+		p.recordResidency(name, 1)
 		return
 	}
 	for p.all[at].later != noBlock {
@@ -157,13 +157,13 @@ func (p *pool) evict(b blockID) {
 		p.found[k.name] = k.later
 	default:
 		delete(p.found, k.name)
-		p.tellRouter(k.name, 0)
+		p.recordResidency(k.name, 0)
 	}
 }
 
-// tellRouter reports how many first blocks of a prompt node are cached: the blocks before the named one, and by
+// recordResidency reports how many first blocks of a prompt node are cached: the blocks before the named one, and by
 // blocks more. by is 1 if the named block is cached now, and 0 if it was evicted.
-func (p *pool) tellRouter(name blocks.Name, by int32) {
+func (p *pool) recordResidency(name blocks.Name, by int32) {
 	if node, i, ok := name.Node(); ok && p.core.cfg.Told {
 		p.core.out.KV = append(p.core.out.KV, scheduler.KVChange{Node: node, Blocks: i + by})
 	}
@@ -172,13 +172,13 @@ func (p *pool) tellRouter(name blocks.Name, by int32) {
 // release releases all blocks of r, last to first.
 func (p *pool) release(r *request) {
 	for i := len(r.held) - 1; i >= 0; i-- {
-		p.letGo(r.held[i])
+		p.dropHolder(r.held[i])
 	}
 	r.held, r.named = r.held[:0], 0
 }
 
-// letGo removes a holder from b. A block without holders is free.
-func (p *pool) letGo(b blockID) {
+// dropHolder removes a holder from b. A block without holders is free.
+func (p *pool) dropHolder(b blockID) {
 	k := &p.all[b]
 	if k.holders--; k.holders > 0 {
 		return

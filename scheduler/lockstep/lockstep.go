@@ -245,15 +245,15 @@ func (c *Core) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 	return false
 }
 
-// TellIdle reports the remaining changes of the ranks' caches if no rank has a request.
-func (c *Core) TellIdle(p *scheduler.Pass) {
+// ReportIdle reports the remaining changes of the ranks' caches if no rank has a request.
+func (c *Core) ReportIdle(p *scheduler.Pass) {
 	if c.Load() > 0 {
 		return
 	}
 	for i := range c.ranks {
 		r := &c.ranks[i]
 		r.pass.Events = r.pass.Events[:0]
-		r.TellIdle(&r.pass)
+		r.ReportIdle(&r.pass)
 		for k := range r.pass.Events {
 			c.joinEvent(p, r.pass.Events[k], int32(i))
 		}

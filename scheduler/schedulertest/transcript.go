@@ -275,7 +275,7 @@ func (s *transcript) stepCore(until sim.Time) string {
 		s.pass.EndWait(until)
 	}
 	s.now = s.pass.End
-	s.core.TellIdle(&s.pass)
+	s.core.ReportIdle(&s.pass)
 	return s.describePass()
 }
 

@@ -17,7 +17,7 @@ type budget struct {
 type verdict uint8
 
 const (
-	goOn     verdict = iota
+	proceed  verdict = iota
 	noTokens         // the pool has too few tokens
 	spent            // the pass has enough prompt tokens, or the limit of requests is reached
 )
@@ -70,7 +70,7 @@ func (c *Core) judge(b *budget) verdict {
 	case b.input <= 0 || b.chunk <= 0:
 		return spent
 	}
-	return goOn
+	return proceed
 }
 
 // planPrompts plans a batch of prompts and allocates its memory. planPrompts reports whether the batch has any
@@ -164,7 +164,7 @@ func (c *Core) admitWaiting(b *budget, f *flight) {
 		if v == noTokens {
 			c.queue.full = len(f.batch) > 0 || len(c.batch.running) > 0
 		}
-		if v != goOn {
+		if v != proceed {
 			return
 		}
 	}
@@ -183,12 +183,12 @@ func (c *Core) admitRequest(r *request, b *budget, f *flight) verdict {
 	default:
 		v = c.cutChunk(b, f, &e, host)
 	}
-	if v == goOn && host > 0 && !c.tiers.loadPrefix(r, f, host) {
+	if v == proceed && host > 0 && !c.tiers.loadPrefix(r, f, host) {
 		host = 0
 		e = chunk{visit: visit{r, r.epoch}, before: before, tokens: r.length() - before, whole: true}
 		v = c.cutChunk(b, f, &e, host)
 	}
-	if v != goOn {
+	if v != proceed {
 		c.pages.dropPrefix(r)
 		return v
 	}
@@ -227,7 +227,7 @@ func (c *Core) cutChunk(b *budget, f *flight, e *chunk, host int) verdict {
 			return spent
 		}
 	}
-	return goOn
+	return proceed
 }
 
 // isIdle reports whether no request has or is about to have memory of the pool.

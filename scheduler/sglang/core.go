@@ -151,7 +151,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 		}
 	}
 	if c.decoding.receivesKV() {
-		if alone, err := c.decoding.takeIn(now, p); alone || err != nil {
+		if alone, err := c.decoding.admitReceived(now, p); alone || err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 // next Begin. The caller sets p.End and then calls End. If Begin returns no work, the pass is complete: it has
 // aborted requests, or waits for copies of host memory.
 func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
-	if !c.decoding.receivesKV() { // takeIn has called openPass already
+	if !c.decoding.receivesKV() { // admitReceived has called openPass already
 		c.openPass(now, p)
 	}
 	fresh := !c.next.planned
@@ -217,7 +217,7 @@ func (c *Core) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	if c.Overlap {
 		c.planPass(c.after, p)
 	}
-	c.tellLoad(len(c.next.batch) > 0)
+	c.reportLoad(len(c.next.batch) > 0)
 	return &c.step, nil
 }
 
@@ -249,7 +249,7 @@ func (c *Core) End(p *scheduler.Pass) error {
 	c.outbox.releaseArrived(p.End)
 	if c.tiers != nil {
 		c.tiers.submitWrites(p.End, c.next.planned)
-		c.tiers.tellTokens(p)
+		c.tiers.recordTransfers(p)
 	}
 	c.publishRecord(f, p)
 	f.clear()

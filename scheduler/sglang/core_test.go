@@ -271,7 +271,7 @@ func keepBusy(t testing.TB, core *Core, inFlight int, each func(p *scheduler.Pas
 			t.Fatal(err)
 		}
 		now = p.End
-		core.TellIdle(&p)
+		core.ReportIdle(&p)
 		each(&p)
 	}
 }

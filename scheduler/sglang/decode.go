@@ -23,9 +23,9 @@ func (d *decoding) receivesKV() bool {
 	return d.core.Role == scheduler.Decode && !d.core.isRank && d.core.Window == 0 && d.core.Speculation == nil && !d.core.Priorities.On && d.core.tiers == nil
 }
 
-// takeIn admits requests with a received KV cache, each time before a pass is planned. takeIn returns true if the
-// admission, or a pass still in progress, takes a separate pass.
-func (d *decoding) takeIn(now sim.Time, p *scheduler.Pass) (bool, error) {
+// admitReceived admits requests with a received KV cache, each time before a pass is planned. admitReceived returns
+// true if the admission, or a pass still in progress, takes a separate pass.
+func (d *decoding) admitReceived(now sim.Time, p *scheduler.Pass) (bool, error) {
 	d.core.openPass(now, p)
 	if waits, err := d.finishLost(now, p); waits || err != nil {
 		return waits, err

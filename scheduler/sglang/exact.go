@@ -33,7 +33,7 @@ func (c *Core) fitExactly(b *budget, f *flight, e *chunk) verdict {
 			return spent
 		}
 	}
-	return goOn
+	return proceed
 }
 
 // outlasts reports whether n free tokens are enough for e and all other requests until the last of them ends, with

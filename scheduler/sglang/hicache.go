@@ -275,8 +275,8 @@ func (t *tiers) stretchPass(f *flight, ms float64) float64 {
 	return float64(max(compute+load/layers, load+compute/layers)) / 1e6
 }
 
-// tellTokens records the tokens sent to and loaded from the host since the previous pass.
-func (t *tiers) tellTokens(p *scheduler.Pass) {
+// recordTransfers records the tokens sent to and loaded from the host since the previous pass.
+func (t *tiers) recordTransfers(p *scheduler.Pass) {
 	p.ToHost, p.FromHost = t.written, t.loaded
 	t.written, t.loaded = 0, 0
 }
@@ -345,7 +345,7 @@ func (t *tiers) waitForCopies(p *scheduler.Pass) bool {
 		return false
 	}
 	p.Gap, t.core.lastEnd = p.End-p.Start, p.End
-	t.tellTokens(p)
+	t.recordTransfers(p)
 	t.core.describeState(p)
 	t.core.check()
 	return true

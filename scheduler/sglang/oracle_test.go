@@ -228,7 +228,7 @@ func (c *oracleCase) drive(t *testing.T, cfg *Config, runs bool, each func(*sche
 		}
 		now = pass.End
 		submit()
-		core.TellIdle(&pass)
+		core.ReportIdle(&pass)
 		each(&pass)
 	}
 	return requests

@@ -12,7 +12,7 @@ func (c *Core) planPass(f *flight, p *scheduler.Pass) {
 		return
 	}
 	if c.tiers != nil {
-		c.tiers.askStorage(p.Start)
+		c.tiers.lookUpStorage(p.Start)
 		c.tiers.noteDone(p.Start, f != c.next)
 	}
 	if c.partial != nil && !c.parked {

@@ -95,5 +95,5 @@ func (u *queue) requeueVictims(p *scheduler.Pass) {
 		u.joinQueue(r)
 	}
 	u.victims = u.victims[:0]
-	u.core.tiers.askStorage(p.Start)
+	u.core.tiers.lookUpStorage(p.Start)
 }

@@ -90,7 +90,7 @@ func (c *Core) Wait(now sim.Time, p *scheduler.Pass) float64 {
 	if c.Overlap && c.live > 0 {
 		c.planPass(c.after, p)
 	}
-	c.tellLoad(false)
+	c.reportLoad(false)
 	return 0
 }
 
@@ -104,17 +104,17 @@ type board struct {
 	silent int  // number of passes since the report
 }
 
-// tellEvery is the number of passes after which a rank reports its load if it computes no prompts.
-const tellEvery = 15
+// reportEvery is the number of passes after which a rank reports its load if it computes no prompts.
+const reportEvery = 15
 
-// tellLoad reports the load of the rank, if it has a board: its number of requests, and the tokens in use plus the
+// reportLoad reports the load of the rank, if it has a board: its number of requests, and the tokens in use plus the
 // tokens of waiting requests. Requests with prompts in computation are not counted.
-func (c *Core) tellLoad(prompts bool) {
+func (c *Core) reportLoad(prompts bool) {
 	b := c.board
 	if b == nil {
 		return
 	}
-	if b.silent++; !prompts && b.silent < tellEvery {
+	if b.silent++; !prompts && b.silent < reportEvery {
 		return
 	}
 	l := load{requests: c.queue.waiting.Len(), tokens: c.pages.pool - c.pages.free - c.pages.evictableTokens()}

@@ -46,8 +46,8 @@ func (c *Core) publishRecord(f *flight, p *scheduler.Pass) {
 	}
 }
 
-// TellIdle publishes the remaining changes of the cache if no request is left.
-func (c *Core) TellIdle(p *scheduler.Pass) {
+// ReportIdle publishes the remaining changes of the cache if no request is left.
+func (c *Core) ReportIdle(p *scheduler.Pass) {
 	if c.live == 0 {
 		c.record.publish(p)
 	}

@@ -30,7 +30,7 @@ func (c *Core) retractVictims(p *scheduler.Pass) {
 	if len(c.batch.running) == 1 && c.batch.isShort() {
 		c.abortLast(p)
 	}
-	c.tiers.askStorage(p.Start)
+	c.tiers.lookUpStorage(p.Start)
 	gained, asked := 0, 0
 	for _, r := range c.batch.running {
 		gained += c.batch.gainedBy(r)
@@ -67,7 +67,7 @@ func (c *Core) describeAbort(r *request) string {
 func (c *Core) restAborted(p *scheduler.Pass) {
 	p.Nanos = append(p.Nanos, 0)
 	if c.tiers != nil {
-		c.tiers.tellTokens(p)
+		c.tiers.recordTransfers(p)
 	}
 	c.describeState(p)
 	c.check()

@@ -159,8 +159,8 @@ func (t *tiers) noteJoin(r *request) {
 	}
 }
 
-// askStorage looks up the requests that have joined the queue in storage.
-func (t *tiers) askStorage(now sim.Time) {
+// lookUpStorage looks up the requests that have joined the queue in storage.
+func (t *tiers) lookUpStorage(now sim.Time) {
 	if t == nil || t.storage == nil {
 		return
 	}

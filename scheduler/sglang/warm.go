@@ -68,14 +68,14 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	c.queue.attempts, c.batch.doneMixed = from.Attempts, -int64(from.Decodes)
 	pass.Reset(0)
 	if watch != nil {
-		c.tellStored(watch)
+		c.reportStored(watch)
 	}
 	c.record.publish(pass)
 	return nil
 }
 
-// tellStored reports all nodes of the tree to a watcher as stored, parents first.
-func (c *Core) tellStored(watch radix.Watcher) {
+// reportStored reports all nodes of the tree to a watcher as stored, parents first.
+func (c *Core) reportStored(watch radix.Watcher) {
 	var all []int32
 	for n := range c.pages.tree.All() {
 		all = append(all, n)

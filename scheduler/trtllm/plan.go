@@ -104,7 +104,7 @@ func (c *Core) launch(f *flight) {
 	}
 	f.ctx = kept
 	for _, h := range c.claimed {
-		c.pool.letGoAll(h)
+		c.pool.dropHolders(h)
 	}
 	grown := f.gen[:0]
 	for i := range f.gen {

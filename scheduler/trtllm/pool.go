@@ -394,8 +394,8 @@ func (p *pool) hold(b blockID) {
 	k.refs++
 }
 
-// letGo removes a reference from b. Without references, b moves to the end of the free queue.
-func (p *pool) letGo(b blockID) {
+// dropHolder removes a reference from b. Without references, b moves to the end of the free queue.
+func (p *pool) dropHolder(b blockID) {
 	k := &p.all[b]
 	k.refs--
 	if k.refs == 0 {
@@ -492,7 +492,7 @@ func (p *pool) evict(n int) int {
 		k.n -= int32(n)
 		if k.parent != noBlock {
 			p.cached -= n
-			p.tellRouter(b, k.nth+k.n)
+			p.recordResidency(b, k.nth+k.n)
 			p.noteChange(b)
 		}
 		return n
@@ -635,7 +635,7 @@ func (p *pool) detach(b blockID) {
 	} else {
 		unlinkBlock(p, l, b, kinLinks)
 	}
-	p.tellRouter(b, k.nth)
+	p.recordResidency(b, k.nth)
 	p.noteChange(b)
 	k.parent = noBlock
 	if k.refs == 0 && !k.host {
@@ -660,7 +660,7 @@ func (p *pool) attach(b, parent blockID, content content) {
 		p.addIndex(b)
 		linkBlock(p, l, b, kinLinks)
 	}
-	p.tellRouter(b, k.nth+k.n)
+	p.recordResidency(b, k.nth+k.n)
 	p.noteChange(parent)
 }
 
@@ -707,8 +707,9 @@ func (p *pool) kidsOf(b blockID) *list {
 	return &p.all[b].kids
 }
 
-// tellRouter records how many blocks of the prompt node of b are in the tree, if b is full blocks of a prompt node.
-func (p *pool) tellRouter(b blockID, blocks int32) {
+// recordResidency records how many blocks of the prompt node of b are in the tree, if b is full blocks of a prompt
+// node.
+func (p *pool) recordResidency(b blockID, blocks int32) {
 	k := &p.all[b]
 	if p.cfg.Capture != scheduler.CaptureResidency || k.ref < 0 || k.ref >= ownPrompt || int(k.prompt) < p.cfg.BlockTokens {
 		return
@@ -895,16 +896,16 @@ func (p *pool) close(r *request) {
 		p.store(r, r.known-1, true)
 	}
 	for _, h := range slices.Backward(r.held) {
-		p.letGoAll(h)
+		p.dropHolders(h)
 	}
 	r.held, r.blocks, r.rooted, r.rootedHeld = r.held[:0], 0, 0, 0
 }
 
-// letGoAll removes a reference from the blocks of h, last to first.
-func (p *pool) letGoAll(h holding) {
+// dropHolders removes a reference from the blocks of h, last to first.
+func (p *pool) dropHolders(h holding) {
 	for b := h.block; h.n > 0; b = p.all[b].before {
 		h.n -= p.all[b].n
-		p.letGo(b)
+		p.dropHolder(b)
 	}
 }
 

@@ -76,7 +76,7 @@ func (w *Ranks) Cancel(now sim.Time, id sim.RequestID, p *scheduler.Pass) bool {
 // Step runs the pass that starts at now on all ranks.
 func (w *Ranks) Step(now, until sim.Time, p *scheduler.Pass) error {
 	w.spreadRequests()
-	w.gate.open = !w.balance.On || w.letPrompts()
+	w.gate.open = !w.balance.On || w.computesPrompts()
 	return w.Core.Step(now, until, p)
 }
 
@@ -113,9 +113,9 @@ func (w *Ranks) spreadRequests() {
 	}
 }
 
-// letPrompts reports whether the ranks compute prompts in the next plan. Ranks compute prompts if all ranks have
+// computesPrompts reports whether the ranks compute prompts in the next plan. Ranks compute prompts if all ranks have
 // prompts, or if prompts have waited long enough.
-func (w *Ranks) letPrompts() bool {
+func (w *Ranks) computesPrompts() bool {
 	prompts, answers, full := 0, 0, false
 	for _, c := range w.ranks {
 		x, y := c.countWork()

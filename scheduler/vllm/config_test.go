@@ -40,15 +40,15 @@ func TestFits(t *testing.T) {
 }
 
 // A prompt that may not be cut must fit in a pass.
-func TestTakesWhole(t *testing.T) {
+func TestCheckWholePrompt(t *testing.T) {
 	cfg := vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: 8}}
-	if cfg.TakesWhole(8, 1) != nil || cfg.TakesWhole(9, 1) == nil {
+	if cfg.CheckWholePrompt(8, 1) != nil || cfg.CheckWholePrompt(9, 1) == nil {
 		t.Error("a pass of 8 tokens takes prompts up to 8")
 	}
-	if cfg.ChunkedPrefill = true; cfg.TakesWhole(9, 1) != nil {
+	if cfg.ChunkedPrefill = true; cfg.CheckWholePrompt(9, 1) != nil {
 		t.Error("a prompt of 9 tokens may be cut")
 	}
-	if cfg = (vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: vllm.Unlimited}}); cfg.TakesWhole(9, 1) != nil {
+	if cfg = (vllm.Config{Settings: vllm.Settings{MaxBatchedTokens: vllm.Unlimited}}); cfg.CheckWholePrompt(9, 1) != nil {
 		t.Error("a pass without a limit takes any prompt")
 	}
 }

@@ -418,7 +418,7 @@ func (k *connector) offerShare(x *share) {
 func (k *connector) finishJobs(f *flight) {
 	for _, j := range f.done {
 		if j.Orphan {
-			k.device.letGoBlocks(j.Held)
+			k.device.dropHolders(j.Held)
 			k.orphans = slices.DeleteFunc(k.orphans, func(x *host.Job) bool { return x == j })
 		}
 		k.Complete(j)

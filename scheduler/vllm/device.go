@@ -173,8 +173,8 @@ func (p *device) holdBlock(b blockID) {
 	k.holders++
 }
 
-// letGoBlock removes a holder from b. Without holders, b joins the queue.
-func (p *device) letGoBlock(b blockID) {
+// dropHolder removes a holder from b. Without holders, b joins the queue.
+func (p *device) dropHolder(b blockID) {
 	k := &p.all[b]
 	if k.holders--; k.holders > 0 {
 		return
@@ -195,14 +195,14 @@ func (p *device) letGoBlock(b blockID) {
 	k.place = p.queue.Push(b)
 }
 
-// letGoBlocks removes a holder from each block, last to first.
-func (p *device) letGoBlocks(all []blockID) {
+// dropHolders removes a holder from each block, last to first.
+func (p *device) dropHolders(all []blockID) {
 	blocks := p.all
 	plain := len(p.plain)
 	for i := len(all) - 1; i >= 0; i-- {
 		k := &blocks[all[i]]
 		if k.holders != 1 || k.key == unnamed || p.queue.IsFull() {
-			p.letGoBlock(all[i])
+			p.dropHolder(all[i])
 			continue
 		}
 		k.holders, k.place = 0, p.queue.Push(all[i])
@@ -304,8 +304,8 @@ func (p *device) findOwn(r *request, i int, key int64) blockID {
 	return noBlock
 }
 
-// placesOf returns consecutive entries of found for blocks of r from i up to before, at least one entry. The blocks must
-// have keys of the tree.
+// placesOf returns consecutive entries of found for blocks of r from i up to before, at least one entry. The blocks
+// must have keys of the tree.
 func (p *device) placesOf(r *request, i, before int) []blockID {
 	row := p.found.Enter(p.keyOf(r, i))
 	n := min(len(row), before-i, p.perNode-i%p.perNode)
@@ -448,7 +448,7 @@ func (p *device) nameBlocks(r *request, blocks int) {
 func (p *device) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 
 func (p *device) releaseBlocks(r *request) {
-	p.letGoBlocks(r.held)
+	p.dropHolders(r.held)
 	r.held, r.blocks, r.named = r.held[:0], 0, 0
 }
 

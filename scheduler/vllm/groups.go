@@ -209,7 +209,7 @@ func (p *grouped) setKey(r *request, i, g int) {
 func (p *grouped) dropBlocks(r *request, n int) {
 	for g := p.From; g < p.To; g++ {
 		for i := n - 1; i >= r.passed; i-- {
-			p.letGoBlock(r.held[i*p.All+g])
+			p.dropHolder(r.held[i*p.All+g])
 			r.held[i*p.All+g] = noBlock
 		}
 	}
@@ -222,7 +222,7 @@ func (p *grouped) Release(s slot) { p.releaseBlocks(&p.core.requests[s]) }
 func (p *grouped) releaseBlocks(r *request) {
 	for g := range p.All {
 		for i := r.blocks - 1; i >= p.Skip(g, r.passed); i-- {
-			p.letGoBlock(r.held[i*p.All+g])
+			p.dropHolder(r.held[i*p.All+g])
 		}
 	}
 	r.held, r.blocks, r.named, r.passed = r.held[:0], 0, 0, 0

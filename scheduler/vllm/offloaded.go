@@ -162,4 +162,4 @@ func (p singles) checkWith(k *connector) {
 }
 
 // releaseFence releases the blocks that were held until the end of a pass.
-func (p singles) releaseFence(f *fence) { p.letGoBlocks(f.blocks) }
+func (p singles) releaseFence(f *fence) { p.dropHolders(f.blocks) }

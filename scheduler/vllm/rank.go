@@ -68,9 +68,9 @@ func (r Rank) IsDrained() (ms int, drained bool) {
 	return ms, r.apart.drained
 }
 
-// TakeNap returns the time in ms for which the engine sleeps before the pass that starts at now. drained reports
-// whether the plan of that pass was empty, so that the rank runs a dummy pass. TakeNap resets ms and drained.
-func (r Rank) TakeNap(now sim.Time) (ms int, drained bool) {
+// TakeSleep returns the time in ms for which the engine sleeps before the pass that starts at now. drained reports
+// whether the plan of that pass was empty, so that the rank runs a dummy pass. TakeSleep resets ms and drained.
+func (r Rank) TakeSleep(now sim.Time) (ms int, drained bool) {
 	if r.drafts.awake > now {
 		ms = r.rules.EmptyPassMs
 	}

@@ -138,7 +138,7 @@ func (s *simple) begin(begins bool) {
 	if begins {
 		s.conn.Pending++
 	}
-	s.NoteGone(s.TakeGone(), s.conn.Out)
+	s.NoteGone(s.TakeRemoved(), s.conn.Out)
 }
 
 // offerOf returns an offer of the blocks of r, of which the first ready are computed.
@@ -177,12 +177,12 @@ func (s *simple) complete(j *simplecpu.Job) {
 		if l.Of != nil {
 			l.Of.Arrived = true
 		} else {
-			s.conn.device.letGoBlocks(l.Held)
+			s.conn.device.dropHolders(l.Held)
 		}
 	}
 	s.Complete(j, func(key simplecpu.Key) { s.NoteStored(key, s.conn.Out) })
 	for _, b := range j.Places {
-		s.conn.device.letGoBlock(b)
+		s.conn.device.dropHolder(b)
 	}
 }
 

@@ -100,7 +100,7 @@ func (t *twin) dropPassed(r *twinRequest) {
 			t.name(r, r.computed-(r.target-r.known()))
 		}
 		for i := n - 1; i >= 0; i-- {
-			t.pool.letGo(r.held[g][i])
+			t.pool.dropHolder(r.held[g][i])
 			r.held[g][i] = nil
 		}
 	}

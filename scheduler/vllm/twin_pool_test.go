@@ -77,7 +77,7 @@ func (p *twinPool) hold(b *twinBlock) {
 	b.holders++
 }
 
-func (p *twinPool) letGo(b *twinBlock) {
+func (p *twinPool) dropHolder(b *twinBlock) {
 	if b == nil {
 		return
 	}

@@ -105,7 +105,7 @@ func (t *twin) preempt(f *twinFlight) *twinRequest {
 func (t *twin) release(r *twinRequest) {
 	for _, group := range r.held {
 		for _, b := range slices.Backward(group) {
-			t.pool.letGo(b)
+			t.pool.dropHolder(b)
 		}
 	}
 	r.held, r.named = nil, 0

@@ -58,7 +58,7 @@ func (c *Core) Warm(from *scheduler.Cache, pass *scheduler.Pass) error {
 	c.cold = false // the engine is not fresh any more
 	pass.Reset(0)
 	c.events.BeginPass(pass)
-	p.tellCached()
+	p.recordCached()
 	return nil
 }
 
@@ -131,8 +131,8 @@ func (p *segments) tryEviction() error {
 	return nil
 }
 
-// tellCached records the cached blocks of each node in the pass, if an observer reads them.
-func (p *segments) tellCached() {
+// recordCached records the cached blocks of each node in the pass, if an observer reads them.
+func (p *segments) recordCached() {
 	if !p.counted {
 		return
 	}

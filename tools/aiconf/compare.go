@@ -18,11 +18,11 @@ type comparison struct {
 // compareAnswers gets the answers of both programs.
 func compareAnswers(ctx context.Context, q question, program, binary, dir string) (c comparison, err error) {
 	c.question = q
-	if c.peer, c.plain, err = askPeer(ctx, &q, program, dir); err == nil {
-		c.closed, err = askOwn(ctx, &q, binary, true)
+	if c.peer, c.plain, err = runPeer(ctx, &q, program, dir); err == nil {
+		c.closed, err = planOwn(ctx, &q, binary, true)
 	}
 	if err == nil {
-		c.even, err = askOwn(ctx, &q, binary, false)
+		c.even, err = planOwn(ctx, &q, binary, false)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", q.name(), err)

@@ -20,10 +20,10 @@ const requests = 4000
 // interval is the time between arrivals at a load of 1, in ms.
 const interval = 100
 
-// askOwn returns the answer of replay plan: the highest load of each configuration. askOwn plans one worker of one
+// planOwn returns the answer of replay plan: the highest load of each configuration. planOwn plans one worker of one
 // pool and, in a closed loop, each split of the GPUs. The limits apply to the median request. In a closed loop the
 // load is the number of requests in flight. Otherwise requests arrive at even gaps.
-func askOwn(ctx context.Context, q *question, binary string, closed bool) (*answer, error) {
+func planOwn(ctx context.Context, q *question, binary string, closed bool) (*answer, error) {
 	a := newAnswer()
 	for _, tp := range q.tps {
 		r, err := q.findHighestLoad(ctx, binary, tp, closed, "--workers", "1")

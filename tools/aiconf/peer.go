@@ -66,8 +66,8 @@ func writeCandidates(b *strings.Builder, role string, tps []int) {
 	}
 }
 
-// askPeer returns the answer of aiconfigurator with its factors for two pools, and the answer without them.
-func askPeer(ctx context.Context, q *question, program, dir string) (a, plain *answer, err error) {
+// runPeer returns the answer of aiconfigurator with its factors for two pools, and the answer without them.
+func runPeer(ctx context.Context, q *question, program, dir string) (a, plain *answer, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, err
 	}

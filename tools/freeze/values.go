@@ -48,7 +48,7 @@ func (v *values) draw(rng *rand.Rand, f *pflag.Flag, wrong bool) (value string, 
 		return pickFrom(rng, append(slices.Clone(v.inputs), "out/new")), false
 	}
 	if len(choices) == 0 || wrong {
-		choices = slices.DeleteFunc(append(plainValues(), f.DefValue), func(text string) bool { return takesValue(f, text) == wrong })
+		choices = slices.DeleteFunc(append(plainValues(), f.DefValue), func(text string) bool { return acceptsValue(f, text) == wrong })
 	}
 	if wrong && (rng.IntN(4) == 0 || len(choices) == 0) {
 		choices = []string{misspellWord(rng, f.DefValue), "none.yaml", "directory", pickFrom(rng, v.inputs)}
@@ -64,8 +64,8 @@ func (v *values) draw(rng *rand.Rand, f *pflag.Flag, wrong bool) (value string, 
 	return pickFrom(rng, choices), false
 }
 
-// takesValue reports whether a flag accepts a value.
-func takesValue(f *pflag.Flag, text string) (ok bool) {
+// acceptsValue reports whether a flag accepts a value.
+func acceptsValue(f *pflag.Flag, text string) (ok bool) {
 	defer func() { ok = ok && recover() == nil }()
 	return f.Value.Set(text) == nil
 }

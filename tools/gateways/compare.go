@@ -117,8 +117,8 @@ func (c *comparison) name() string {
 	return strings.Join(strings.Fields(c.program+" "+c.kind+" "+c.theirs+" "+c.variant), " ")
 }
 
-// takesWords reports whether the gateway compares tokens instead of characters.
-func (c *comparison) takesWords() bool { return c.program == "vllm-router" && c.kind == "vllm" }
+// comparesTokens reports whether the gateway compares tokens instead of characters.
+func (c *comparison) comparesTokens() bool { return c.program == "vllm-router" && c.kind == "vllm" }
 
 func (c *comparison) file() string { return strings.ReplaceAll(c.name(), " ", "-") + ".txt" }
 
@@ -196,7 +196,7 @@ func (c *comparison) compare(program, live string, n int, seed uint64) (*result,
 			p.order = append(p.order, w)
 		}
 	}
-	p.lines = append(p.lines, fmt.Sprintf("router policy=%s workers=%d words=%v settings=%s", c.ours, c.workers, c.takesWords(), p.settings))
+	p.lines = append(p.lines, fmt.Sprintf("router policy=%s workers=%d words=%v settings=%s", c.ours, c.workers, c.comparesTokens(), p.settings))
 	p.seen.Running = make([]int32, c.workers)
 	for w := range c.workers {
 		p.seen.Workers = append(p.seen.Workers, sim.WorkerID(w))
@@ -371,7 +371,7 @@ func (p *pass) mayDraw(worker int) bool {
 // each word is one token. In all other cases gateways compare characters.
 func (p *pass) split(text string) (ids []uint64) {
 	for i := range len(text) {
-		if !p.takesWords() || text[i] != ' ' {
+		if !p.comparesTokens() || text[i] != ' ' {
 			ids = append(ids, uint64(text[i]))
 		}
 	}

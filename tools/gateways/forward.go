@@ -128,9 +128,9 @@ func (g *gateway) forward(program, live string, n int) (failed int, err error) {
 	}
 	f.stopWith(cmd)
 	at := (&url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", port), Path: "/v1/chat/completions"}).String()
-	for begin := time.Now(); askChat(at, false) != nil; time.Sleep(200 * time.Millisecond) {
+	for begin := time.Now(); sendChat(at, false) != nil; time.Sleep(200 * time.Millisecond) {
 		if time.Since(begin) > startTime {
-			return 0, fmt.Errorf("%w: %s", askChat(at, false), f.log.String())
+			return 0, fmt.Errorf("%w: %s", sendChat(at, false), f.log.String())
 		}
 	}
 	return countFailures(at, n), nil
@@ -143,7 +143,7 @@ func countFailures(at string, n int) int {
 	for range 16 {
 		group.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
-				if err := askChat(at, i%2 == 0); err != nil {
+				if err := sendChat(at, i%2 == 0); err != nil {
 					failed.Add(1)
 					fmt.Fprintln(os.Stderr, "gateways:", err)
 				}
@@ -154,8 +154,8 @@ func countFailures(at string, n int) int {
 	return int(failed.Load())
 }
 
-// askChat sends a chat completion. askChat returns an error unless the answer is complete.
-func askChat(at string, stream bool) error {
+// sendChat sends a chat completion. sendChat returns an error unless the answer is complete.
+func sendChat(at string, stream bool) error {
 	body, err := json.Marshal(map[string]any{"model": "tiny", "messages": []any{map[string]string{"role": "user", "content": "once upon a time"}}, "max_tokens": 8, "stream": stream})
 	if err != nil {
 		return err

@@ -188,7 +188,7 @@ func (s *settings) compare(ctx context.Context, r *run, trace string) (*witness,
 		return w, err
 	}
 	for range again {
-		if err := s.askAgain(ctx, config, w); err != nil {
+		if err := s.runAgain(ctx, config, w); err != nil {
 			return w, err
 		}
 	}
@@ -198,9 +198,9 @@ func (s *settings) compare(ctx context.Context, r *run, trace string) (*witness,
 // again is the number of additional planners that are asked after a difference.
 const again = 8
 
-// askAgain passes the same ticks to a new planner. askAgain marks the differences at which this planner wants or
+// runAgain passes the same ticks to a new planner. runAgain marks the differences at which this planner wants or
 // estimates something different.
-func (s *settings) askAgain(ctx context.Context, config *autoscale.Config, w *witness) error {
+func (s *settings) runAgain(ctx context.Context, config *autoscale.Config, w *witness) error {
 	theirs, err := s.start(ctx, config, w.workers)
 	if err != nil {
 		return err

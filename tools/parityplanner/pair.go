@@ -27,7 +27,7 @@ func (w *pairWitness) Want(s *autoscale.Signals) int {
 	if half == 0 && w.err == nil {
 		t, peer := newTick(s), newTick(s.Peer)
 		t.Peer = &peer
-		w.err = w.theirs.askPair(&t)
+		w.err = w.theirs.sendPair(&t)
 		w.ticks = append(w.ticks, t)
 	}
 	got := w.both[half].Want(s)
@@ -64,8 +64,8 @@ func nameNumbers(n [11]float64) map[string]any {
 	return all
 }
 
-// askPair sends a tick to the planner, and stores its decision.
-func (a *asked) askPair(t *tick) error {
+// sendPair sends a tick to the planner, and stores its decision.
+func (a *asked) sendPair(t *tick) error {
 	type pool struct {
 		Ready   int              `json:"ready"`
 		Workers int              `json:"workers"`
@@ -145,7 +145,7 @@ func (s *settings) comparePair(ctx context.Context, r *run, trace string) (*witn
 			seen := *t
 			peer := *t.Peer
 			seen.Peer = &peer
-			err := theirs.askPair(&seen)
+			err := theirs.sendPair(&seen)
 			return [2]int{seen.Want, seen.Peer.Want}, seen.why, err
 		})
 		if err = errors.Join(err, theirs.close()); err != nil {

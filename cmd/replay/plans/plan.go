@@ -277,7 +277,7 @@ func (p *planSheet) find(ctx context.Context) (err error) {
 		return err
 	}
 	if f.whatIf {
-		if p.whatIfs, err = f.askWhatIf(ctx, runner, p.plan); err != nil {
+		if p.whatIfs, err = f.findWhatIf(ctx, runner, p.plan); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func (s *searched) formatInterrupted() string {
 // describe describes the searched and the omitted choices, by kind.
 func (s *searched) describe() []string {
 	lines := []string{fmt.Sprintf("Searched: %d choices of settings, in %d replays of the busiest stretches (%d requests, equal to %.1f replays of the whole workload)",
-		len(s.choices), s.Replays, s.Requests, s.wholes())}
+		len(s.choices), s.Replays, s.Requests, s.countReplays())}
 	if s.Stopped {
 		lines[0] += ", which ended early (--time-budget, --replays)"
 	}
@@ -117,8 +117,8 @@ func (s *searched) reasonUnseen() string {
 	return ": their smallest cluster costs more"
 }
 
-// wholes returns the number of requests of the search divided by those of the workload.
-func (s *searched) wholes() float64 { return float64(s.Requests) / float64(max(1, s.workload)) }
+// countReplays returns the number of requests of the search divided by those of the workload.
+func (s *searched) countReplays() float64 { return float64(s.Requests) / float64(max(1, s.workload)) }
 
 // describeRefused returns one line per reason why choices cannot run, with the text of the first choice.
 func (s *searched) describeRefused() []string {
@@ -206,7 +206,7 @@ type refusedDocument struct {
 
 // document returns the JSON form of a search.
 func (s *searched) document() *searchDocument {
-	d := &searchDocument{Choices: len(s.choices), Replays: s.Replays, Requests: s.Requests, Wholes: s.wholes(), Stopped: s.Stopped, Found: []choiceDocument{}, Left: []choiceDocument{}, Refused: []refusedDocument{}}
+	d := &searchDocument{Choices: len(s.choices), Replays: s.Replays, Requests: s.Requests, Wholes: s.countReplays(), Stopped: s.Stopped, Found: []choiceDocument{}, Left: []choiceDocument{}, Refused: []refusedDocument{}}
 	for k, i := range s.Kept {
 		d.Found = append(d.Found, s.choiceDocument(i, s.At[k].Part, s.At[k], plan.Shape{}))
 	}

@@ -46,8 +46,8 @@ func (f *planFlags) listWhatIfs() (names []string, changed [][]slo.Objective) {
 	return names, changed
 }
 
-// askWhatIf finds the need of the best variant of a plan for each change of its objectives.
-func (f *planFlags) askWhatIf(ctx context.Context, r *planRunner, found *plan.Plan) ([]whatIf, error) {
+// findWhatIf finds the need of the best variant of a plan for each change of its objectives.
+func (f *planFlags) findWhatIf(ctx context.Context, r *planRunner, found *plan.Plan) ([]whatIf, error) {
 	if found.Best < 0 {
 		return nil, nil
 	}

@@ -102,7 +102,7 @@ contains all conversations of a smaller fraction.`,
 				}
 				kept, err := p.Run(in, out)
 				if err == nil {
-					tellKept(s.Err, kept)
+					printKept(s.Err, kept)
 				}
 				return err
 			})
@@ -121,7 +121,7 @@ contains all conversations of a smaller fraction.`,
 	}), e.read.group(), cli.NewGroup("What is written", e.write.bindFlags))
 }
 
-func tellKept(w io.Writer, k *edit.Kept) {
+func printKept(w io.Writer, k *edit.Kept) {
 	reuse := ""
 	if k.ReuseKnown {
 		reuse = fmt.Sprintf("; an infinite cache reuses %s %% of their prompt tokens, %s %% of all", formatPercent(k.Reuse), formatPercent(k.OfReuse))

@@ -80,11 +80,11 @@ const mostBadRows = 100
 
 // openSource opens the trace at path with the options of the flags.
 func (f *reading) openSource(ctx context.Context, s cli.Streams, path string) (*reader, error) {
-	said, err := f.open.Said()
+	open, err := f.open.Values()
 	if err != nil {
 		return nil, err
 	}
-	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: said, Seed: f.seed, Strict: true, Check: true, Tasks: true, ReadLaw: generate.ReadDraw}
+	o := formats.Options{Format: f.format.Value, TraceBlock: f.block, LeftOpen: open, Seed: f.seed, Strict: true, Check: true, Tasks: true, ReadLaw: generate.ReadDraw}
 	if o.TraceBlock < 0 {
 		return nil, cli.Usagef("--trace-block-size=%d: must be at least 1", o.TraceBlock)
 	}

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// takesEscapes reports whether a terminal supports escape sequences.
-func takesEscapes(*os.File) bool { return true }
+// supportsEscapes reports whether a terminal supports escape sequences.
+func supportsEscapes(*os.File) bool { return true }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// takesEscapes enables escape sequences in a console, and reports whether that succeeded.
-func takesEscapes(f *os.File) bool {
+// supportsEscapes enables escape sequences in a console, and reports whether that succeeded.
+func supportsEscapes(f *os.File) bool {
 	var mode uint32
 	h := windows.Handle(f.Fd())
 	if windows.GetConsoleMode(h, &mode) != nil {

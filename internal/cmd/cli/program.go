@@ -174,7 +174,7 @@ func (s Streams) EndInOwnTime() {
 
 // Execute runs a command line of the program.
 func (s Streams) Execute(ctx context.Context, args []string) error {
-	if s.asksVersion(args) {
+	if s.requestsVersion(args) {
 		_, err := fmt.Fprintf(s.Out, "%s %s\n", s.Program(s, args).Use, Version())
 		return err
 	}
@@ -186,9 +186,9 @@ func (s Streams) Execute(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// asksVersion reports whether a command line requests the version of the program. The flag library would print the
+// requestsVersion reports whether a command line requests the version of the program. The flag library would print the
 // version with a template. Templates call methods by name, so the linker would keep every exported method.
-func (s Streams) asksVersion(args []string) bool {
+func (s Streams) requestsVersion(args []string) bool {
 	if !slices.ContainsFunc(args, func(arg string) bool {
 		return strings.HasPrefix(arg, "--version") || strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && strings.Contains(arg, "v")
 	}) {

@@ -24,7 +24,7 @@ func TerminalOf(w io.Writer) *Terminal {
 		return nil
 	}
 	draws, colors := mayDraw(os.Getenv)
-	if !draws || !takesEscapes(f) {
+	if !draws || !supportsEscapes(f) {
 		return nil
 	}
 	return &Terminal{file: f, Colors: colors}

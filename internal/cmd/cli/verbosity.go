@@ -45,8 +45,8 @@ func addVerbosity(cmd *cobra.Command) {
 	whole.sections = append(whole.sections, bindSections(cmd.Flags(), []Group{group})...)
 }
 
-// asksVerbosity reports whether the command line has -q or -v.
-func (s Streams) asksVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
+// hasVerbosity reports whether the command line has -q or -v.
+func (s Streams) hasVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
 	if !slices.ContainsFunc(s.Args, func(arg string) bool {
 		short := strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--")
 		return short && strings.ContainsAny(arg, "qv") || strings.HasPrefix(arg, "--quiet") || strings.HasPrefix(arg, "--verbose")
@@ -64,7 +64,7 @@ func (s Streams) asksVerbosity() (quiet, verbose bool, flags *pflag.FlagSet) {
 // withVerbosity returns s with the standard error that -q or -v requests, and a function to call at the end of the
 // command.
 func (s Streams) withVerbosity() (Streams, func()) {
-	quiet, verbose, flags := s.asksVerbosity()
+	quiet, verbose, flags := s.hasVerbosity()
 	all := s.Err
 	if quiet {
 		s.Err = &warningsOnly{to: s.Err}

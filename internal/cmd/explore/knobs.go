@@ -35,9 +35,9 @@ type Knob struct {
 // hasText reports whether a knob for files also accepts the contents of a file as text.
 func (k *Knob) hasText() bool { return k.Flag == "faults" || k.Flag == "autoscale" }
 
-// takesText reports whether value is valid text for a knob for files. Text of an autoscaler must not name files or
+// acceptsText reports whether value is valid text for a knob for files. Text of an autoscaler must not name files or
 // programs.
-func (k *Knob) takesText(value string) bool {
+func (k *Knob) acceptsText(value string) bool {
 	switch k.Flag {
 	case "faults":
 		return options.IsFaultList(value)
@@ -155,7 +155,7 @@ func checkKnob(all []Knob, name, value string) error {
 	}
 	k := &all[i]
 	switch {
-	case k.takesText(value), k.Choices == nil && !k.File, slices.Contains(k.Choices, value):
+	case k.acceptsText(value), k.Choices == nil && !k.File, slices.Contains(k.Choices, value):
 		return nil
 	case k.Flag == "autoscale":
 		return cli.Usagef("autoscale=%s: must be {scaler: hpa, min: 1, max: 8, metrics: [{metric: in_flight, target: 8}]} with other numbers, or a file that replay ui was given%s", value, nearest.Ask(value, k.Choices))

@@ -126,7 +126,7 @@ func (in *input) fillInput(spec *replay.Spec, file string) error {
 		SharedRatio: in.traceRatio, Groups: in.traceGroups,
 	}
 	var err error
-	if spec.Trace.LeftOpen, err = in.open.Said(); err != nil {
+	if spec.Trace.LeftOpen, err = in.open.Values(); err != nil {
 		return err
 	}
 	own := format == formats.Mooncake || format == formats.Agentic

@@ -52,8 +52,8 @@ func (f *LeftOpen) Bind(fs *pflag.FlagSet, prefix string) {
 	fs.StringVar(&f.span, "servegen-span", "", "range `FROM:TO` in seconds of the servegen clients to read")
 }
 
-// Said returns the values of the flags, or an error if they are incompatible.
-func (f *LeftOpen) Said() (formats.LeftOpen, error) {
+// Values returns the values of the flags, or an error if they are incompatible.
+func (f *LeftOpen) Values() (formats.LeftOpen, error) {
 	o := f.read
 	for _, c := range []struct {
 		choice *cli.Choice

@@ -51,7 +51,7 @@ type Options struct {
 
 // Bind adds all flags to cmd.
 func (o *Options) Bind(cmd *cobra.Command) {
-	o.takeNames(cmd)
+	o.acceptNames(cmd)
 	o.Flags.Bind(cmd, o.groups()...)
 	if o.Reference {
 		o.Cluster.count.plain = true
@@ -81,7 +81,7 @@ func (o *Options) groups() []cli.Group {
 
 // BindReplay adds the flags that define a replay. BindReplay adds no flags for outputs.
 func (o *Options) BindReplay(cmd *cobra.Command, own ...cli.Group) {
-	o.takeNames(cmd)
+	o.acceptNames(cmd)
 	o.Flags.Bind(cmd, append(own, o.replayGroups()...)...)
 }
 

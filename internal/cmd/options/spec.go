@@ -98,8 +98,8 @@ func (l *limits) fillLimits(spec *replay.Spec) error {
 	return nil
 }
 
-// takeNames makes cmd accept the names of flags in other tools.
-func (o *Options) takeNames(cmd *cobra.Command) {
+// acceptNames makes cmd accept the names of flags in other tools.
+func (o *Options) acceptNames(cmd *cobra.Command) {
 	o.Spelled, o.others = map[string]string{}, cli.OtherNames()
 	cmd.Flags().SetNormalizeFunc(o.ourName)
 }

@@ -16,7 +16,7 @@ import (
 
 // BindWorkload adds the flags of the workload, and none of the cluster. The tokenizer is of use without a trace, too.
 func (o *Options) BindWorkload(cmd *cobra.Command, own ...cli.Group) {
-	o.takeNames(cmd)
+	o.acceptNames(cmd)
 	o.input.shared = &o.shared
 	o.Flags.Bind(cmd, append(own,
 		cli.NewGroup("Workload", o.input.bindFlags, "trace-format", "speedup", "max-in-flight", "input-tokens", "output-tokens", "request-count"),

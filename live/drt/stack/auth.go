@@ -14,9 +14,9 @@ import (
 // rootUser is the user that etcd requires before it enables authentication.
 const rootUser = "root"
 
-// askPassword makes etcd require the same password as NATS. The data of a server with a password can be used only
+// requirePassword makes etcd require the same password as NATS. The data of a server with a password can be used only
 // with that password.
-func askPassword(ctx context.Context, server *embed.Etcd, o Options) error {
+func requirePassword(ctx context.Context, server *embed.Etcd, o Options) error {
 	c := v3client.New(server.Server)
 	defer c.Close()
 	if server.Server.AuthStore().IsAuthEnabled() {

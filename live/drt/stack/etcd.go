@@ -37,7 +37,7 @@ func startEtcd(ctx context.Context, o Options, dir string, durable bool) (*etcdS
 	case <-e.broken.happened:
 		err = e.broken.err
 	case <-server.Server.ReadyNotify():
-		if err = askPassword(ctx, server, o); err == nil {
+		if err = requirePassword(ctx, server, o); err == nil {
 			// With port 0, the advertised URL has port 0, too. The listener has the real port.
 			return e, server.Clients[0].Addr().(*net.TCPAddr).Port, nil
 		}

@@ -196,9 +196,9 @@ func (a *agentRows) addSession() error {
 	return nil
 }
 
-// takesTurn applies ZeroOutput to a turn and reports whether it is kept. The delay of a dropped turn is added to the
+// keepsTurn applies ZeroOutput to a turn and reports whether it is kept. The delay of a dropped turn is added to the
 // next turn.
-func (a *agentRows) takesTurn(output *uint64, delay *float64) (bool, error) {
+func (a *agentRows) keepsTurn(output *uint64, delay *float64) (bool, error) {
 	if s := &a.w.Sessions[len(a.w.Sessions)-1]; s.Turns > 0 {
 		*delay += a.before
 	} else {
@@ -272,7 +272,7 @@ const maxAgentBlocks = 1 << 24
 
 // addTurn appends a turn with a prompt of length tokens. The prompts of a session are prefixes of the same id list.
 func (a *agentRows) addTurn(length, output uint64, delay float64) error {
-	if keep, err := a.takesTurn(&output, &delay); !keep {
+	if keep, err := a.keepsTurn(&output, &delay); !keep {
 		return err
 	}
 	in, err := scan.TokenCount(length, "the prompt")

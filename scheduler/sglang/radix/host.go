@@ -121,7 +121,7 @@ func (t *Tree) InsertTiers(s *Sequence, pages, counted int32) (cached, onDevice,
 			break
 		}
 		if h.nodes[child].away {
-			h.bringBack(child)
+			h.loadBack(child)
 			h.noteDouble(child)
 		} else {
 			onDevice = end
@@ -140,8 +140,8 @@ func (t *Tree) InsertTiers(s *Sequence, pages, counted int32) (cached, onDevice,
 	return cached, onDevice, at
 }
 
-// bringBack makes a node resident on the device that was only in host memory.
-func (h *Host) bringBack(n int32) {
+// loadBack makes a node resident on the device that was only in host memory.
+func (h *Host) loadBack(n int32) {
 	t := h.tree
 	x := t.At(n)
 	h.nodes[n].away = false
@@ -194,15 +194,15 @@ func (h *Host) BeginLoad(n int32) {
 	for at := n; h.nodes[at].away; at = h.tree.At(at).Parent {
 		h.nodes[at].loading = n
 	}
-	h.bringBackPath(n)
+	h.loadBackPath(n)
 	h.tree.Lock(n)
 }
 
-// bringBackPath makes n and its ancestors resident on the device, starting with the first ancestor.
-func (h *Host) bringBackPath(n int32) {
+// loadBackPath makes n and its ancestors resident on the device, starting with the first ancestor.
+func (h *Host) loadBackPath(n int32) {
 	if n != Root && h.nodes[n].away {
-		h.bringBackPath(h.tree.At(n).Parent)
-		h.bringBack(n)
+		h.loadBackPath(h.tree.At(n).Parent)
+		h.loadBack(n)
 	}
 }
 

@@ -105,9 +105,9 @@ func (c *Config) IsFull(running int) bool {
 // in 32 bits.
 const maxTokens = math.MaxInt32
 
-// TakesWhole returns an error if a prompt without cached tokens exceeds a pass and chunked prefill is off, otherwise
-// nil.
-func (c *Config) TakesWhole(input, output int) *scheduler.OversizeError {
+// CheckWholePrompt returns an error if a prompt without cached tokens exceeds a pass and chunked prefill is off,
+// otherwise nil.
+func (c *Config) CheckWholePrompt(input, output int) *scheduler.OversizeError {
 	most := c.Budget()
 	if c.ChunkedPrefill || input <= most {
 		return nil

@@ -104,18 +104,18 @@ func (e *Log) appendStored(of sim.RequestID, b blocks.Hashes, isCopy bool) {
 	if e.names == nil {
 		return
 	}
-	goesOn := false
+	continues := false
 	if n := len(e.Out.Events); n > 0 && b.Follows && e.last == of {
 		last := &e.Out.Events[n-1]
-		goesOn = last.Tier == scheduler.Device && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent
-		if goesOn && last.Copy == isCopy {
+		continues = last.Tier == scheduler.Device && len(last.Stored) > 0 && last.Stored[len(last.Stored)-1].Seq == b.Parent
+		if continues && last.Copy == isCopy {
 			last.Stored = append(last.Stored, b.KVBlock)
 			return
 		}
 	}
 	e.last = of
 	e.Out.Events = append(e.Out.Events, scheduler.KVEvent{
-		Parent: b.Parent, HasParent: b.Follows, Stored: []scheduler.KVBlock{b.KVBlock}, Copy: isCopy, Continues: goesOn,
+		Parent: b.Parent, HasParent: b.Follows, Stored: []scheduler.KVBlock{b.KVBlock}, Copy: isCopy, Continues: continues,
 	})
 }
 

@@ -34,7 +34,7 @@ type member struct {
 
 // open prepares the pass that starts at now.
 func (m *member) open(now sim.Time) {
-	m.nap, m.sits = m.TakeNap(now)
+	m.nap, m.sits = m.TakeSleep(now)
 	m.load, m.ahead, m.arrived = m.Load(), m.IsAhead(), m.Counts()
 	if m.waited {
 		m.arrived = m.CountHeld()
@@ -46,7 +46,7 @@ func (m *member) open(now sim.Time) {
 // beginDummyPass starts a dummy pass at now on a rank without requests. beginDummyPass returns the sleep before the
 // pass in ms.
 func (m *member) beginDummyPass(now sim.Time) int {
-	nap, _ := m.TakeNap(now)
+	nap, _ := m.TakeSleep(now)
 	if m.waited {
 		m.FreeLeaving()
 		nap = m.NapTime(false)
@@ -88,7 +88,7 @@ func (m *member) Begin(now sim.Time, p *scheduler.Pass) (*timing.Step, error) {
 	}
 	m.addLate(p)
 	m.computes = true
-	nap, _ := m.TakeNap(now)
+	nap, _ := m.TakeSleep(now)
 	m.nap = max(m.nap, nap)
 	return step, nil
 }

@@ -79,7 +79,7 @@ func (c *Core) Step(now, until sim.Time, p *scheduler.Pass) error {
 	unfinished := false
 	for i, m := range c.members {
 		unfinished = unfinished || m.unfinished
-		c.tellPass(i, m, now, p.End)
+		c.reportPass(i, m, now, p.End)
 	}
 	if c.rules.SyncFirst && !c.running && dummies {
 		c.front.add(news{at: p.End})
@@ -103,23 +103,23 @@ func (c *Core) openPass(now sim.Time) (dummies bool) {
 	return dummies
 }
 
-// tellPass reports a pass of rank i, from now to end, to the front end.
-func (c *Core) tellPass(i int, m *member, now, end sim.Time) {
+// reportPass reports a pass of rank i, from now to end, to the front end.
+func (c *Core) reportPass(i int, m *member, now, end sim.Time) {
 	switch {
 	case m.waited:
-		c.tellFront(i, news{at: now, turn: agreed, counts: m.arrived})
+		c.reportLoad(i, news{at: now, turn: agreed, counts: m.arrived})
 		if m.sits {
-			c.tellFront(i, news{at: now + sim.Time(m.nap), counts: m.planned})
+			c.reportLoad(i, news{at: now + sim.Time(m.nap), counts: m.planned})
 		} else {
-			c.tellFront(i, news{at: now, turn: agreed, counts: m.planned})
+			c.reportLoad(i, news{at: now, turn: agreed, counts: m.planned})
 		}
 	case m.sits || m.ahead && m.waits:
 	case m.ahead && c.agree(c.passes+1):
-		c.tellFront(i, news{at: now, turn: agreed, counts: m.arrived, pass: 1})
+		c.reportLoad(i, news{at: now, turn: agreed, counts: m.arrived, pass: 1})
 	default:
-		c.tellFront(i, news{at: now, turn: planned, counts: m.arrived, pass: asNumber(m.ahead)})
+		c.reportLoad(i, news{at: now, turn: planned, counts: m.arrived, pass: asNumber(m.ahead)})
 		if m.computes && !m.ahead && m.TwoInFlight() {
-			c.tellFront(i, news{at: now, turn: planned, counts: m.planned})
+			c.reportLoad(i, news{at: now, turn: planned, counts: m.planned})
 		}
 	}
 	m.waited = m.computes && m.waits
@@ -128,7 +128,7 @@ func (c *Core) tellPass(i int, m *member, now, end sim.Time) {
 	}
 	if m.computes && !m.waited {
 		nap, _ := m.IsDrained()
-		c.tellFront(i, news{at: end + sim.Time(nap), counts: m.Counts(), pass: asNumber(m.TwoInFlight())})
+		c.reportLoad(i, news{at: end + sim.Time(nap), counts: m.Counts(), pass: asNumber(m.TwoInFlight())})
 	}
 }
 
@@ -140,9 +140,9 @@ func asNumber(is bool) int {
 	return 0
 }
 
-// tellFront reports the load of rank i to the coordinator if it has changed. The report belongs to the next pass, or
+// reportLoad reports the load of rank i to the coordinator if it has changed. The report belongs to the next pass, or
 // to the pass n.pass passes later.
-func (c *Core) tellFront(i int, n news) {
+func (c *Core) reportLoad(i int, n news) {
 	m := c.members[i]
 	if n.counts.Waiting == m.told.Waiting && n.counts.Running == m.told.Running {
 		return
@@ -177,7 +177,7 @@ func (c *Core) runDummyPasses(now sim.Time) error {
 			waited := m.waited
 			ms := m.beginDummyPass(c.free)
 			if nap = max(nap, ms); waited {
-				c.tellFront(i, news{at: c.free + sim.Time(ms), counts: m.Counts()})
+				c.reportLoad(i, news{at: c.free + sim.Time(ms), counts: m.Counts()})
 			}
 		}
 		ms, err := c.clock.Step(c.members[0].dummy)

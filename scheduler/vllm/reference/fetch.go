@@ -80,7 +80,7 @@ func (o *tiered) parkRequest(s slot, skip int, found []blocks.ID) {
 // unpinBlocks releases the pinned prefix, first block first.
 func (o *tiered) unpinBlocks(pins []int32) {
 	for _, b := range pins {
-		o.letGoBlock(blocks.ID(b))
+		o.dropHolder(blocks.ID(b))
 	}
 }
 

@@ -174,8 +174,8 @@ func (o *tiered) holdBlock(b blocks.ID) {
 	k.Holders++
 }
 
-// letGoBlock removes a holder from b.
-func (o *tiered) letGoBlock(b blocks.ID) {
+// dropHolder removes a holder from b.
+func (o *tiered) dropHolder(b blocks.ID) {
 	k := o.Catalog.At(b)
 	if k.Holders--; k.Holders == 0 {
 		o.idle.Insert(b)
@@ -199,7 +199,7 @@ func (o *tiered) Release(s slot) {
 		o.free++
 	}
 	for _, b := range slices.Backward(t.held) {
-		o.letGoBlock(b)
+		o.dropHolder(b)
 	}
 	t.held = t.held[:0]
 }

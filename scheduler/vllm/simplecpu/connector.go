@@ -65,7 +65,7 @@ func New(o *blocks.Offload, blockTokens int, finishes bool) *Connector {
 
 // Unpin releases the blocks that the latest lookup of u found.
 func (c *Connector) Unpin(u *User) {
-	c.memory.letGo(u.pinned)
+	c.memory.dropHolders(u.pinned)
 	u.pinned = u.pinned[:0]
 }
 
@@ -223,12 +223,12 @@ func (c *Connector) Complete(j *Job, stored func(Key)) {
 		}
 		c.copied[j.Places[i]] = false
 	}
-	c.memory.letGo(j.blocks)
+	c.memory.dropHolders(j.blocks)
 }
 
-// TakeGone returns the keys that were removed from host memory since the previous call. The list is valid until the
+// TakeRemoved returns the keys that were removed from host memory since the previous call. The list is valid until the
 // next key is removed.
-func (c *Connector) TakeGone() []Key {
+func (c *Connector) TakeRemoved() []Key {
 	gone := c.memory.gone
 	c.memory.gone = gone[:0]
 	return gone

@@ -29,7 +29,7 @@ type Memory struct {
 	all          []block
 	queue        queue.Queue // blocks without holders
 	first        index       // by key: the copy that was stored first
-	gone         []Key       // keys without copies since the latest call of Connector.TakeGone
+	gone         []Key       // keys without copies since the latest call of Connector.TakeRemoved
 }
 
 // NewMemory returns empty memory. One block of the memory is the null block, which never has a copy.
@@ -110,8 +110,8 @@ func (m *Memory) hold(b int32) {
 	m.all[b].holders++
 }
 
-// letGo removes a holder from each of the blocks, in order.
-func (m *Memory) letGo(all []int32) {
+// dropHolders removes a holder from each of the blocks, in order.
+func (m *Memory) dropHolders(all []int32) {
 	for _, b := range all {
 		k := &m.all[b]
 		if invariant.Enabled && k.holders < 1 {

@@ -37,7 +37,7 @@ func (m *plain) take() int32 {
 	return b
 }
 
-func (m *plain) letGo(all []int32) {
+func (m *plain) dropHolders(all []int32) {
 	for _, b := range all {
 		if m.blocks[b].holders--; m.blocks[b].holders == 0 {
 			m.waiting = append(m.waiting, b)
@@ -79,8 +79,8 @@ func TestMemoryEqualsPlain(t *testing.T) {
 						t.Fatalf("step %d: key %d is the only one: %v", step, key, only)
 					}
 					p.blocks[x].key, p.copies[key] = key, append(p.copies[key], x)
-					m.letGo([]int32{b})
-					p.letGo([]int32{x})
+					m.dropHolders([]int32{b})
+					p.dropHolders([]int32{x})
 				case 1:
 					b, ok := m.find(key)
 					if all := p.copies[key]; ok != (len(all) > 0) || ok && b != all[0] {
@@ -92,8 +92,8 @@ func TestMemoryEqualsPlain(t *testing.T) {
 						pinned = append(pinned, b)
 					}
 				default:
-					m.letGo(pinned)
-					p.letGo(pinned)
+					m.dropHolders(pinned)
+					p.dropHolders(pinned)
 					pinned = nil
 				}
 			}
