@@ -6,6 +6,7 @@ Each line of standard input is a call as JSON. The caller prints the answer of e
 import asyncio
 import json
 import sys
+import time
 
 from dynamo.runtime import Context, DistributedRuntime
 
@@ -15,19 +16,24 @@ def say(**kind):
 
 
 async def call(client, line):
-    context = Context()
-    items = []
-    try:
-        stream = await client.round_robin(line["request"], context=context)
-        async for item in stream:
-            items.append(item.data())
-            if item.is_error():
-                items.append({"error": str(item.comments())})
-            if len(items) == line.get("stop_after"):
-                context.stop_generating()
-        say(items=items)
-    except Exception as e:
-        say(items=items, error=type(e).__name__ + ": " + str(e))
+    # The client may know an instance and not route to it yet.
+    until = time.monotonic() + 10
+    while True:
+        context = Context()
+        items = []
+        try:
+            stream = await client.round_robin(line["request"], context=context)
+            async for item in stream:
+                items.append(item.data())
+                if item.is_error():
+                    items.append({"error": str(item.comments())})
+                if len(items) == line.get("stop_after"):
+                    context.stop_generating()
+            return say(items=items)
+        except Exception as e:
+            if "no instances found" not in str(e) or time.monotonic() > until:
+                return say(items=items, error=type(e).__name__ + ": " + str(e))
+        await asyncio.sleep(0.05)
 
 
 async def main():
