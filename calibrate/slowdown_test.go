@@ -92,7 +92,7 @@ func TestSlowdownOfClosedLoop(t *testing.T) {
 	}
 	all, _ := splitParts(m, 0)
 	if s := m.slowdownOf(all[0].chosen, &out); s.more == 0 {
-		t.Error("no slowdown of the run whose server was slower for 40 s")
+		t.Error("no slowdown of the run with a server that was slower for 40 s")
 	}
 	m.InFlight = 4
 	if s := m.slowdownOf(all[0].chosen, &out); s.more > 0 {

@@ -147,7 +147,7 @@ func (f *Flags) flagError(err error) error {
 		if advice := adviceFor(unknown.GetSpecifiedName()); advice != "" {
 			return Usagef("--%s %s", unknown.GetSpecifiedName(), advice)
 		}
-		if unknown.GetSpecifiedName() == "html" && f.Set.Lookup("out") != nil {
+		if out := f.Set.Lookup("out"); unknown.GetSpecifiedName() == "html" && out != nil && strings.Contains(out.Usage, "`DIR`") {
 			return Usagef("--html: no such flag, use --out DIR, then replay report DIR --html FILE")
 		}
 		dashes := strings.Repeat("-", min(2, len(unknown.GetSpecifiedName())))
